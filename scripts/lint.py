@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""Checks the rules of the tree that a compiler does not see; prints each breach as file:line.
+
+layers    a layer of src/ includes only from the layers it may see
+platforms only src/platforms/registry.cc knows which platforms there are
+public    at most 12 public headers; they include each other, fmt and the standard library only
+size      include/ and src/ without tests stay under 15,000 lines, a file under 800
+tree      headers say #pragma once; no file names a place of somebody's machine
+"""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+# Layer -> what it may include from, besides itself and the public headers.
+LAYERS = {
+    "base": set(),
+    "abi": {"base"},
+    "graph": {"base", "abi"},
+    "sched": {"base", "abi"},
+    "device": {"base"},
+    "platforms": {"base", "abi", "sched", "device"},
+    "run": {"base", "abi", "graph", "sched", "device"},
+    "worker": {"base", "abi", "graph", "sched", "device", "run"},
+    "cli": {"base", "abi", "graph", "sched", "device", "run", "worker"},
+}
+# Single headers that a layer may see beyond that.
+EXTRA = {"worker": {"platforms/registry.h"}}
+
+MAX_PUBLIC_HEADERS = 12
+MAX_CORE_LINES = 15_000
+MAX_FILE_LINES = 800
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+STANDARD_HEADER = re.compile(r"[a-z_0-9]+")
+MACHINE_PATH = re.compile(r"(?<![\w.])/(work|root|home/\w+)/")
+
+problems = []
+
+
+def report(path, line, message):
+    problems.append(f"{path}:{line}: {message}")
+
+
+def tree_files():
+    output = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    names = sorted(set(output.split("\0")) - {""})
+    return [name for name in names if (ROOT / name).is_file()]
+
+
+def is_test(path):
+    return path.endswith("_test.cc")
+
+
+def includes(lines):
+    for number, line in enumerate(lines, 1):
+        match = INCLUDE.match(line)
+        if match:
+            yield number, match[1] == '"', match[2]
+
+
+def check_layers(path, lines):
+    layer = path.split("/")[1]
+    if layer not in LAYERS:
+        report(path, 1, f"src/{layer} is no layer; layers are {', '.join(LAYERS)}")
+        return
+    for number, quoted, target in includes(lines):
+        if not quoted:
+            continue
+        other = target.split("/")[0]
+        if other not in LAYERS or not (ROOT / "src" / target).is_file():
+            report(path, number, f'"{target}" is no file of src/; headers of others go in <>')
+        elif other != layer and other not in LAYERS[layer] | {layer} \
+                and target not in EXTRA.get(layer, ()):
+            allowed = ", ".join(sorted(LAYERS[layer] | EXTRA.get(layer, set()))) or "nothing"
+            report(path, number, f"{layer} must not include from {other}; it may: {allowed}")
+
+
+def check_platforms(path, lines, platforms):
+    """Files outside a platform's folder neither include from it nor name a simulated chip."""
+    own = re.match(r"src/platforms/(\w+)/", path)
+    if path == "src/platforms/registry.cc" or (own and own[1] in platforms):
+        foreign = set() if not own else platforms - {own[1]}
+        names = False
+    else:
+        foreign, names = platforms, True
+    for number, _, target in includes(lines):
+        match = re.match(r"platforms/(\w+)/", target)
+        if match and match[1] in foreign:
+            report(path, number, f"only src/platforms/registry.cc includes from {match[0]}")
+    for number, line in enumerate(lines, 1):
+        if names and re.search(r'"(a2a3|a5)(sim)?"', line.split("//")[0]):
+            report(path, number, "only src/platforms/registry.cc names the platforms")
+
+
+def check_public(path, lines):
+    for number, quoted, target in includes(lines):
+        if quoted or not (target.startswith(("precast/", "fmt/"))
+                          or STANDARD_HEADER.fullmatch(target)):
+            report(path, number, f"a public header includes {target}; allowed: <precast/...>, "
+                                 "<fmt/...>, the standard library")
+
+
+def main():
+    files = tree_files()
+    platforms = {name.split("/")[2] for name in files
+                 if name.startswith("src/platforms/") and name.count("/") > 2}
+    core_lines = 0
+    public_headers = 0
+    for name in files:
+        try:
+            lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
+        except UnicodeDecodeError:
+            continue  # a binary file, such as a model
+        for number, line in enumerate(lines, 1):
+            if MACHINE_PATH.search(line):
+                report(name, number, "names a place of one machine")
+        if not name.endswith((".h", ".cc", ".cu")):
+            continue
+        if name.endswith(".h") and "#pragma once" not in lines:
+            report(name, 1, "a header without #pragma once")
+        if not name.startswith(("include/", "src/")) or is_test(name):
+            continue  # a unit test may look at other layers: it is not part of the product
+        core_lines += len(lines)
+        if len(lines) > MAX_FILE_LINES:
+            report(name, len(lines), f"{len(lines)} lines; at most {MAX_FILE_LINES}, so split it")
+        if name.startswith("include/"):
+            public_headers += 1
+            check_public(name, lines)
+        else:
+            check_layers(name, lines)
+            check_platforms(name, lines, platforms)
+    if public_headers > MAX_PUBLIC_HEADERS:
+        report("include/precast", 1, f"{public_headers} headers; at most {MAX_PUBLIC_HEADERS}")
+    if core_lines >= MAX_CORE_LINES:
+        report("src", 1, f"{core_lines} lines with include/; under {MAX_CORE_LINES} are allowed")
+
+    for problem in problems:
+        print(problem)
+    print(f"{public_headers} of {MAX_PUBLIC_HEADERS} public headers, "
+          f"{core_lines:,} of {MAX_CORE_LINES:,} core lines, {len(problems)} problems")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
