@@ -1,0 +1,192 @@
+// Orchestrator: what an orchestration builds its task graph with.
+//
+// An orchestration is a plain function on the host. It receives its arguments, may look into
+// them, and submits tasks. The contract is program order: the run gives the bytes that running its
+// tasks one after another, in the order of submission, would give. Order between tasks follows from
+// what they read and write; nothing has to be declared.
+//
+// Threads: an Orchestrator belongs to the thread that its orchestration was called on, and ends with
+// that call. Every error leaves the graph as it was before the failing call.
+#pragma once
+
+#include <precast/argument.h>
+#include <precast/kernel.h>
+#include <precast/tensor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace precast {
+
+namespace detail {
+class RunBuilder;
+}
+
+/// Names a submitted task of one run.
+class Task {
+ public:
+  Task() = default;
+
+ private:
+  friend class detail::RunBuilder;
+  Task(uint32_t id, uint32_t serial) : id_(id), serial_(serial) {}
+  uint32_t id_ = 0;
+  uint32_t serial_ = 0;
+};
+
+/// Tasks that must end before another starts. Refers to its source; valid during the call.
+class TaskList {
+ public:
+  TaskList() = default;
+  TaskList(std::initializer_list<Task> tasks)  // NOLINT: implicit by design
+      : tasks_(tasks.begin(), tasks.size()) {}
+  TaskList(std::span<const Task> tasks) : tasks_(tasks) {}            // NOLINT
+  TaskList(const std::vector<Task>& tasks) : tasks_(tasks) {}         // NOLINT
+  TaskList(const Task& task) : tasks_(&task, 1) {}                    // NOLINT
+
+  const Task* begin() const { return tasks_.data(); }
+  const Task* end() const { return tasks_.data() + tasks_.size(); }
+  size_t size() const { return tasks_.size(); }
+
+ private:
+  std::span<const Task> tasks_;
+};
+
+enum class Compare : uint8_t { equal, not_equal, less, less_equal, greater, greater_equal };
+
+/// A condition on one element of an integer or bool tensor, read when the task is ready. A task
+/// whose condition is false is skipped: its outputs keep their bytes and its consumers go on.
+struct Predicate {
+  Tensor element;  ///< exactly one element; use `select` / `view`
+  Compare compare = Compare::not_equal;
+  int64_t constant = 0;
+};
+
+/// The condition "element `index` of `tensor` compares true with `constant`".
+Predicate when(const Tensor& tensor, std::initializer_list<int64_t> index, Compare compare,
+               int64_t constant);
+
+/// A predicate or none. Refers to its source; valid during the call.
+class PredicateRef {
+ public:
+  PredicateRef() = default;
+  PredicateRef(const Predicate& predicate) : predicate_(&predicate) {}  // NOLINT: implicit
+  const Predicate* get() const { return predicate_; }
+
+ private:
+  const Predicate* predicate_ = nullptr;
+};
+
+struct SubmitOptions {
+  uint32_t blocks = 1;          ///< how often the kernel runs, 1 … 2^32 - 1
+  std::string_view name = {};   ///< for reports and messages; the kernel's name by default
+  TaskList after = {};          ///< order beyond what tensors imply
+  PredicateRef when = {};       ///< run only if it holds
+};
+
+/// The arguments of a run as its orchestration sees them.
+class Args {
+ public:
+  size_t tensors() const { return tensors_.size(); }
+  size_t scalars() const { return scalars_.size(); }
+  /// Tensor argument `i`. Throws `Error{out_of_range}`.
+  const Tensor& tensor(size_t i) const;
+  /// Scalar argument `i` (numbered apart from tensors). `T` must be the type that was passed.
+  template <Element T>
+  T scalar(size_t i) const {
+    uint64_t bits = ScalarBits(i, kDTypeOf<T>);
+    T value;
+    __builtin_memcpy(static_cast<void*>(&value), &bits, sizeof(T));
+    return value;
+  }
+
+ private:
+  friend class detail::RunBuilder;
+  struct Scalar {
+    uint64_t bits;
+    DType dtype;
+  };
+  uint64_t ScalarBits(size_t i, DType dtype) const;
+  std::vector<Tensor> tensors_;
+  std::vector<Scalar> scalars_;
+};
+
+/// Ends a scope when it is destroyed. Not copyable; end scopes in the reverse order of opening.
+class Scope {
+ public:
+  Scope(const Scope&) = delete;
+  Scope& operator=(const Scope&) = delete;
+  ~Scope();
+
+ private:
+  friend class Orchestrator;
+  explicit Scope(detail::RunBuilder* builder, uint32_t depth) : builder_(builder), depth_(depth) {}
+  detail::RunBuilder* builder_;
+  uint32_t depth_;
+};
+
+class Orchestrator {
+ public:
+  /// Appends one task. Errors: `mismatch`, `stale`, `out_of_range`, `invalid_argument`,
+  /// `not_ready` (an `in` that nothing wrote), `not_found` (a kernel this platform lacks).
+  Task submit(const Kernel& kernel, ArgList args, const SubmitOptions& options = {});
+  Task submit(const MixedKernel& kernel, ArgList args, const SubmitOptions& options = {});
+
+  /// A tensor in the run's own device memory. It dies with the innermost open scope.
+  Tensor alloc(const Shape& shape, DType dtype);
+  /// The same, every element set to `fill`, which must be representable in `dtype`.
+  Tensor alloc(const Shape& shape, DType dtype, double fill);
+
+  /// Opens a scope: `auto s = o.scope();`
+  [[nodiscard]] Scope scope();
+
+  /// Reads one element of an argument now. An error when a submitted task writes it.
+  template <Element T>
+  T get_tensor_data(const Tensor& tensor, std::initializer_list<int64_t> index) {
+    T value;
+    Get(tensor, std::span(index.begin(), index.size()), kDTypeOf<T>, &value, 1);
+    return value;
+  }
+  /// Reads a whole contiguous tensor or view; `values` has exactly its size.
+  template <Element T>
+  void get_tensor_data(const Tensor& tensor, std::span<T> values) {
+    Get(tensor, {}, kDTypeOf<T>, values.data(), static_cast<int64_t>(values.size()));
+  }
+
+  /// Writes one element of an argument now. An error when a submitted task touches it. A host
+  /// argument's own memory changes only when the run succeeds, and only if it is not an `in`.
+  template <Element T>
+  void set_tensor_data(const Tensor& tensor, std::initializer_list<int64_t> index, T value) {
+    Set(tensor, std::span(index.begin(), index.size()), kDTypeOf<T>, &value, 1);
+  }
+  /// Writes a whole contiguous tensor or view; `values` has exactly its size.
+  template <Element T>
+  void set_tensor_data(const Tensor& tensor, std::span<const T> values) {
+    Set(tensor, {}, kDTypeOf<T>, values.data(), static_cast<int64_t>(values.size()));
+  }
+
+  /// Ends the orchestration: the run fails with this message. `code` is the caller's own number.
+  [[noreturn]] void report_fatal(int code, std::string_view message);
+
+  Orchestrator(const Orchestrator&) = delete;
+  Orchestrator& operator=(const Orchestrator&) = delete;
+
+ private:
+  friend class detail::RunBuilder;
+  explicit Orchestrator(detail::RunBuilder* builder) : builder_(builder) {}
+  void Get(const Tensor& tensor, std::span<const int64_t> index, DType dtype, void* values,
+           int64_t count);
+  void Set(const Tensor& tensor, std::span<const int64_t> index, DType dtype, const void* values,
+           int64_t count);
+  detail::RunBuilder* builder_;
+};
+
+/// The function that builds a run.
+using Orchestration = std::function<void(Orchestrator&, const Args&)>;
+
+}  // namespace precast

@@ -1,0 +1,72 @@
+// RunReport: where the time and the bytes of one run went.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace precast {
+
+/// The phases of a run, in order.
+enum class Phase : uint8_t {
+  args,             ///< validate and claim arguments; copy host arguments to the device
+  host_orch,        ///< the orchestration
+  graph_upload,     ///< definitions that are new to this device, one copy
+  arena_h2d,        ///< the image: exactly one copy
+  execute,          ///< the device runs the graph
+  copy_back,        ///< results to host arguments
+  host_view_close,  ///< statistics of host views
+};
+inline constexpr size_t kPhases = 7;
+std::string_view Name(Phase phase);
+
+struct RunReport {
+  struct PhaseFigures {
+    double wall_us = 0;
+    uint64_t bytes = 0;  ///< what the phase copied; nothing is counted twice
+  };
+  struct Graph {
+    uint64_t tasks = 0, edges = 0, blocks = 0, image_bytes = 0;
+  };
+  struct Copies {
+    uint64_t control = 0, staging = 0, back = 0;  ///< numbers of driver copies
+    uint64_t bytes = 0;                           ///< of all of them
+  };
+  struct Heap {
+    uint64_t peak_bytes = 0, reused_bytes = 0, added_edges = 0;
+  };
+
+  std::array<PhaseFigures, kPhases> phases{};
+  Graph graph;
+  Copies copies;
+  Heap heap;
+  int threads = 0;            ///< that could take part in `execute`
+  double total_us = 0;        ///< wall time of the whole call
+  double in_kernels_us = -1;  ///< wall time with some thread inside a kernel; -1 if not measured
+  std::vector<std::string> warnings;
+
+  PhaseFigures& operator[](Phase phase) { return phases[static_cast<size_t>(phase)]; }
+  const PhaseFigures& operator[](Phase phase) const { return phases[static_cast<size_t>(phase)]; }
+  /// host_orch + graph_upload + arena_h2d.
+  double control_plane_us() const;
+};
+
+/// The table of phases, several lines without a trailing newline.
+std::string ToTable(const RunReport& report);
+/// One JSON object: "phases", "control_plane", "graph", "copies", "heap".
+std::string ToJson(const RunReport& report);
+
+}  // namespace precast
+
+template <>
+struct fmt::formatter<precast::RunReport> : fmt::formatter<std::string_view> {
+  template <typename Context>
+  auto format(const precast::RunReport& report, Context& context) const {
+    return fmt::formatter<std::string_view>::format(precast::ToTable(report), context);
+  }
+};

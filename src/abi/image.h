@@ -1,0 +1,190 @@
+// The image: the bytes of one run (or of one recorded definition) as they travel to the device.
+//
+//   Header | task blocks … | sections: layouts, consumer chunks, predicates, mixes, names, roots, slots
+//
+// A task block is a Task record followed by its tensor arguments, then its scalar arguments, padded
+// to 64 bytes. A *task id* is the position of a block, counted in 64-byte units from the start of the
+// image; ids grow in submission order, and 0 (the header) means "none". All references inside an
+// image are ids, indices or offsets, so an image may be moved at any time. docs/image-format.md
+// describes the format in prose.
+//
+// This directory holds byte layouts only. It compiles with g++ and nvcc.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace precast::abi {
+
+inline constexpr uint32_t kMagic = 0x54534350;  // "PCST", little-endian
+inline constexpr uint32_t kVersion = 1;
+inline constexpr uint32_t kUnit = 64;  // bytes; granularity of task ids
+inline constexpr uint32_t kMaxRank = 5;
+
+/// Names a task by the position of its block in the image, in units of 64 bytes.
+using TaskId = uint32_t;
+
+/// Where a section lies: `offset` bytes from the start of the image, `count` records.
+struct Section {
+  uint64_t offset;
+  uint64_t count;
+};
+static_assert(sizeof(Section) == 16);
+
+struct Header {
+  uint32_t magic;
+  uint32_t version;
+  uint64_t total_bytes;
+  uint64_t content_hash;  // XXH3 of everything behind the header; 0 in the image of a run
+  uint64_t tasks;         // number of tasks
+  uint64_t edges;
+  uint64_t blocks;        // of all tasks together, kernels of a mixed task counted apart
+  uint64_t task_bytes;    // of all task blocks; the first stands right behind the header
+  uint64_t reserved0;
+  Section layouts;          // Layout
+  Section chunks;           // ConsumerChunk
+  Section predicates;       // Predicate
+  Section mixes;            // Mix
+  Section names;            // Name
+  Section name_bytes;       // char
+  Section roots;            // TaskId: tasks without producers, in order of submission
+  Section slots;            // Slot
+  Section reserved1[4];
+};
+static_assert(sizeof(Header) == 256);
+static_assert(offsetof(Header, layouts) == 64);
+static_assert(offsetof(Header, reserved1) == 192);
+
+inline constexpr uint32_t kInlineConsumers = 6;
+inline constexpr uint32_t kNoKernel = 0xffffffff;  // Task::kernel of a dependency-only task
+
+enum TaskFlags : uint8_t {
+  kTaskMixed = 1,  // Task::kernel indexes the mixes section
+};
+
+/// One submitted kernel call.
+struct Task {
+  uint32_t number;      // position in submission order, from 0
+  uint32_t kernel;      // index of the kernel, of the mix, or kNoKernel
+  uint32_t blocks;      // how often the kernel runs; at least 1
+  uint16_t tensors;     // Argument records behind this one
+  uint16_t scalars;     // Scalar records behind those
+  uint32_t producers;   // unfinished tasks that this one waits for
+  uint32_t consumers;   // tasks that wait for this one
+  uint32_t chunk;       // newest chunk of consumers beyond the inline ones: index + 1
+  uint32_t consumer[kInlineConsumers];
+  uint32_t name;        // index + 1 into names; 0: the kernel's name
+  uint32_t predicate;   // index + 1 into predicates
+  uint16_t units;       // size of this block in units of 64 bytes
+  uint8_t flags;        // TaskFlags
+  uint8_t reserved;
+};
+static_assert(sizeof(Task) == 64);
+static_assert(offsetof(Task, producers) == 16);
+static_assert(offsetof(Task, consumer) == 28);
+static_assert(offsetof(Task, units) == 60);
+
+/// A tensor argument. `direction` holds a precast::Direction.
+struct Argument {
+  uint32_t slot;
+  uint32_t layout : 28;
+  uint32_t direction : 4;
+  uint64_t offset;  // bytes from the start of the slot to element 0
+};
+static_assert(sizeof(Argument) == 16);
+inline constexpr uint32_t kMaxLayouts = 1u << 28;
+
+/// A scalar argument.
+struct Scalar {
+  uint64_t bits;   // the value's bytes, zero-extended
+  uint32_t dtype;  // precast::DType
+  uint32_t reserved;
+};
+static_assert(sizeof(Scalar) == 16);
+
+/// Shape and strides, shared by all arguments that have them.
+struct Layout {
+  uint32_t shape[kMaxRank];    // elements
+  uint32_t strides[kMaxRank];  // elements; 0 beyond the rank
+  uint8_t dtype;               // precast::DType
+  uint8_t rank;
+  uint8_t contiguous;  // 1: row-major without gaps
+  uint8_t element_bytes;
+  uint32_t reserved;
+  uint64_t elements;
+  uint64_t extent;  // bytes from element 0 to one past the last element
+};
+static_assert(sizeof(Layout) == 64);
+static_assert(offsetof(Layout, elements) == 48);
+
+/// Consumers beyond the inline ones. Chunks are linked from the newest to the oldest; all but the
+/// newest are full.
+inline constexpr uint32_t kChunkConsumers = 15;
+struct ConsumerChunk {
+  uint32_t consumer[kChunkConsumers];
+  uint32_t older;  // index + 1
+};
+static_assert(sizeof(ConsumerChunk) == 64);
+
+/// The condition under which a task runs.
+struct Predicate {
+  uint32_t slot;
+  uint8_t dtype;    // integer or bool
+  uint8_t compare;  // precast::Compare
+  uint16_t reserved;
+  uint64_t offset;
+  int64_t constant;
+};
+static_assert(sizeof(Predicate) == 24);
+
+/// The kernels of a mixed task: one cube kernel and one or two vector kernels.
+struct Mix {
+  uint32_t kernel[3];
+  uint32_t kernels;  // 2 or 3
+};
+static_assert(sizeof(Mix) == 16);
+
+/// A task's name: a range of name_bytes.
+struct Name {
+  uint32_t offset;
+  uint32_t bytes;
+};
+static_assert(sizeof(Name) == 8);
+
+/// The device memory that a slot number stands for.
+struct Slot {
+  uint64_t address;
+  uint64_t bytes;
+};
+static_assert(sizeof(Slot) == 16);
+
+// Accessors. `image` is the address of the header.
+
+template <typename Record>
+inline Record* At(void* image, Section section) {
+  return reinterpret_cast<Record*>(static_cast<char*>(image) + section.offset);
+}
+template <typename Record>
+inline const Record* At(const void* image, Section section) {
+  return reinterpret_cast<const Record*>(static_cast<const char*>(image) + section.offset);
+}
+inline Task* TaskAt(void* image, TaskId id) {
+  return reinterpret_cast<Task*>(static_cast<char*>(image) + static_cast<uint64_t>(id) * kUnit);
+}
+inline const Task* TaskAt(const void* image, TaskId id) {
+  return reinterpret_cast<const Task*>(static_cast<const char*>(image) +
+                                       static_cast<uint64_t>(id) * kUnit);
+}
+inline constexpr TaskId kFirstTask = sizeof(Header) / kUnit;
+inline const Argument* Arguments(const Task* task) {
+  return reinterpret_cast<const Argument*>(task + 1);
+}
+inline const Scalar* Scalars(const Task* task) {
+  return reinterpret_cast<const Scalar*>(Arguments(task) + task->tensors);
+}
+/// One past the last task id.
+inline TaskId EndTask(const Header* header) {
+  return kFirstTask + static_cast<TaskId>(header->task_bytes / kUnit);
+}
+
+}  // namespace precast::abi

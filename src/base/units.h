@@ -1,0 +1,17 @@
+// Times and sizes as people read them: three digits and the unit that fits. For tables and
+// messages.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace precast {
+
+/// "0 us", "3.42 us", "18.1 ms", "2.05 s".
+std::string FormatMicroseconds(double microseconds);
+/// "0 B", "640 B", "4.00 KiB", "1.25 GiB". Powers of 1024.
+std::string FormatBytes(uint64_t bytes);
+/// "1,234,567".
+std::string FormatCount(uint64_t count);
+
+}  // namespace precast

@@ -1,0 +1,41 @@
+#include "base/units.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace precast {
+namespace {
+
+TEST(Units, Times) {
+  EXPECT_EQ(FormatMicroseconds(0), "0 us");
+  EXPECT_EQ(FormatMicroseconds(0.25), "250 ns");
+  EXPECT_EQ(FormatMicroseconds(0.9999), "1.00 us");
+  EXPECT_EQ(FormatMicroseconds(3.417), "3.42 us");
+  EXPECT_EQ(FormatMicroseconds(99.96), "100 us");
+  EXPECT_EQ(FormatMicroseconds(999.6), "1.00 ms");
+  EXPECT_EQ(FormatMicroseconds(18050), "18.1 ms");
+  EXPECT_EQ(FormatMicroseconds(2.05e6), "2.05 s");
+  EXPECT_EQ(FormatMicroseconds(1234567e6), "1,234,567 s");
+  EXPECT_EQ(FormatMicroseconds(-5), "-5.00 us");
+  EXPECT_EQ(FormatMicroseconds(std::numeric_limits<double>::infinity()), "-");
+}
+
+TEST(Units, Sizes) {
+  EXPECT_EQ(FormatBytes(0), "0 B");
+  EXPECT_EQ(FormatBytes(1023), "1023 B");
+  EXPECT_EQ(FormatBytes(4096), "4.00 KiB");
+  EXPECT_EQ(FormatBytes(1023 * 1024), "1.00 MiB") << "no four digits before a larger unit";
+  EXPECT_EQ(FormatBytes(uint64_t{5} << 28), "1.25 GiB");
+  EXPECT_EQ(FormatBytes(std::numeric_limits<uint64_t>::max()), "16.0 EiB");
+}
+
+TEST(Units, Counts) {
+  EXPECT_EQ(FormatCount(0), "0");
+  EXPECT_EQ(FormatCount(999), "999");
+  EXPECT_EQ(FormatCount(1000), "1,000");
+  EXPECT_EQ(FormatCount(1234567), "1,234,567");
+}
+
+}  // namespace
+}  // namespace precast
