@@ -1,0 +1,213 @@
+// RegionMap: the inference of order. Per buffer, which live writers and readers overlap this region?
+//
+// Used by the builder: once for each tensor argument of each task (Read, Write), and where a bind
+// looks into a tensor (FindWriter, FindAccess) or bytes of the graph heap change hands (ForEachLive,
+// Claim). An access is *live* until a write covers its region; what is not live is ordered before
+// something that is.
+//
+// The first live region of a buffer stands in the buffer's own cache line, so the usual case, whole
+// tensors, is a compare. All others stand in a grid (region_grid.h, which has the numbers for this
+// choice). An access to exactly a live region that nobody touched through another region since its
+// last write needs no search; two flags per region say so.
+//
+// Invariants
+//   R1  For each pair of tasks whose accesses share a byte, one of them a write, there is a path of
+//       edges from the earlier to the later task.
+//   R2  Each edge is between two tasks with accesses that Overlaps() says may overlap, one of them a
+//       write, or comes from Claim.
+//   R3  Let E be a live region and a an access to another live region that overlaps E, after E's last
+//       write. If a writes, E has kForeignWrite; if it reads, E has kForeignRead or kForeignWrite,
+//       or nobody wrote E and the buffer has other live regions, in which case E has kForeignRead
+//       at any rate. Without the flags, E's own accesses are all that counts.
+//   R4  A region that was written comes once. One that was only read may come several times.
+//   R5  An access of E older than E's writer is not kept: the writer comes after it. Likewise no
+//       edge is made from an access older than a writer that covers the whole region asked for.
+//
+// An exception of `edge` or std::bad_alloc leaves a state that only Clear and the destructor accept.
+//
+// Threads: one at a time.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "abi/image.h"
+#include "graph/overlap.h"
+#include "graph/region_grid.h"
+
+namespace precast::graph {
+
+/// Numbers a buffer of the run or body under construction: 0, 1, 2, … since Clear.
+using BufferId = uint32_t;
+
+class RegionMap {
+ public:
+  RegionMap() = default;
+  RegionMap(const RegionMap&) = delete;
+  RegionMap& operator=(const RegionMap&) = delete;
+
+  /// Forgets everything, in O(1); keeps capacity.
+  void Clear();
+  BufferId AddBuffer(uint64_t bytes);
+
+  /// `task` reads `region`: calls edge(TaskId) for the writers that must precede it, and records it.
+  /// Tasks come in ascending order of id; one task may make several accesses, and never gets an edge
+  /// from itself. An edge that others imply is left out where that is cheap to see; a producer may be
+  /// named twice. `edge` must not call this object.
+  /// Requires: begin + extent <= bytes of the buffer < 2^63.
+  template <typename Edge>
+  void Read(BufferId buffer, const Region& region, abi::TaskId task, Edge&& edge);
+
+  /// `task` writes (or reads and writes) `region`: edges from overlapping writers and readers;
+  /// retires what the region covers.
+  template <typename Edge>
+  void Write(BufferId buffer, const Region& region, abi::TaskId task, Edge&& edge);
+
+  /// `task` may read and write `region` in no particular order: makes no edges now or later (but see
+  /// Claim), and FindWriter, FindAccess and ForEachLive know it.
+  void Unordered(BufferId buffer, const Region& region, abi::TaskId task);
+
+  /// Whatever touches the buffer from now on comes after `task`, the first task that names the
+  /// buffer, when its bytes belonged to another buffer before: `task` has the edges from that one's
+  /// users, others that touch other parts of this buffer first would not. Does not count as an
+  /// access. Requires: no access was recorded yet.
+  void Claim(BufferId buffer, abi::TaskId task) { buffers_[buffer].claim = task; }
+  /// The task of Claim, 0 if none: a task with an Unordered access comes after it, too. That edge is
+  /// the caller's.
+  abi::TaskId Claimant(BufferId buffer) const { return buffers_[buffer].claim; }
+
+  /// Some task that writes, or may write, bytes of the region; 0 if none.
+  abi::TaskId FindWriter(BufferId buffer, const Region& region) const;
+  /// Some task that touches bytes of the region since they were last written; 0 if none.
+  abi::TaskId FindAccess(BufferId buffer, const Region& region) const;
+  /// Was any part of the buffer ever written by a task (Write, not Unordered)?
+  bool Written(BufferId buffer) const { return buffers_[buffer].written; }
+
+  /// Calls visit(TaskId) for tasks that each user of the buffer is, or precedes.
+  template <typename Visit>
+  void ForEachLive(BufferId buffer, Visit&& visit) const {
+    for (abi::TaskId task : CollectLive(buffer, ~uint64_t{0})) visit(task);
+  }
+  /// Is predicate(TaskId) true for all of these? False, too, when there are more than kFewUsers: it
+  /// takes constant time.
+  template <typename Predicate>
+  bool AllLive(BufferId buffer, Predicate&& predicate) const {
+    std::span<const abi::TaskId> live = CollectLive(buffer, kFewUsers);
+    return live.size() <= kFewUsers && std::all_of(live.begin(), live.end(), predicate);
+  }
+  static constexpr uint64_t kFewUsers = 16;
+
+ private:
+  struct alignas(64) Buffer {
+    LiveRegion first;
+    uint64_t bytes;
+    uint32_t grid;      // of the other live regions; 0: none yet
+    abi::TaskId claim;  // 0: none
+    uint32_t unordered;  // index + 1 into unordered_: what Unordered recorded, as reads
+    bool written;
+  };
+  static_assert(sizeof(Buffer) == 64);
+
+  static constexpr uint32_t kChunkReaders = 14;
+  struct ReaderChunk {
+    abi::TaskId reader[kChunkReaders];
+    uint32_t readers;
+    uint32_t older;  // or the next free one; 0: none
+  };
+  static_assert(sizeof(ReaderChunk) == 64);
+
+  static Buffer NewBuffer(uint64_t bytes) {
+    return {{0, LiveRegion::kNone, 0, 0, {0, 0}, 0}, bytes, 0, 0, 0, false};
+  }
+  void Learn(const Region& region) {
+    if (!boxes_.Knows(region.layout_id)) boxes_.Learn(region.layout_id, *region.layout);
+  }
+  void AddReader(LiveRegion& region, abi::TaskId task);
+
+  // The general cases; they give the producers, in memory that the next call uses again.
+  std::span<const abi::TaskId> ReadSlowly(Buffer& buffer, const Region& region, abi::TaskId task);
+  std::span<const abi::TaskId> WriteSlowly(Buffer& buffer, const Region& region, abi::TaskId task);
+  // Stops soon after more than `enough`.
+  std::span<const abi::TaskId> CollectLive(BufferId buffer, uint64_t enough) const;
+
+  abi::TaskId Find(const Buffer& buffer, const Region& region, bool readers) const;
+  bool IsFirst(const Buffer& buffer, const Region& region) const;
+  LiveRegion& AddRegion(Buffer& buffer, RegionGrid::Kind kind, RegionGrid::Spot& spot,
+                        const Region& region);
+  RegionGrid::Grid* FitGrid(Buffer& buffer, const Box& box);
+  void AppendReader(LiveRegion& region, abi::TaskId task);
+  void FreeChunks(LiveRegion& region);
+  void CollectAccesses(const LiveRegion& region, abi::TaskId task, abi::TaskId floor) const;
+  void FinishProducers(const Buffer& buffer, abi::TaskId task, abi::TaskId floor);
+
+  std::vector<Buffer> buffers_;
+  std::vector<Buffer> unordered_;
+  std::vector<ReaderChunk> chunks_ = std::vector<ReaderChunk>(1);  // entry 0 is none
+  uint32_t free_chunk_ = 0;
+  // Looking something up fills caches.
+  mutable RegionGrid grids_;
+  mutable BoxTable boxes_;
+  mutable std::vector<abi::TaskId> producers_;
+};
+
+inline BufferId RegionMap::AddBuffer(uint64_t bytes) {
+  buffers_.push_back(NewBuffer(bytes));
+  return static_cast<BufferId>(buffers_.size() - 1);
+}
+
+inline void RegionMap::AddReader(LiveRegion& region, abi::TaskId task) {
+  if (region.writer == task || region.reader[0] == task) return;
+  if (region.reader[0] == 0) {
+    region.reader[0] = task;
+  } else if (region.reader[1] == 0) {
+    region.reader[1] = task;
+  } else if (region.reader[1] != task) {
+    AppendReader(region, task);
+  }
+}
+
+template <typename Edge>
+inline void RegionMap::Read(BufferId id, const Region& region, abi::TaskId task, Edge&& edge) {
+  Buffer& buffer = buffers_[id];
+  LiveRegion& first = buffer.first;
+  if (first.begin == region.begin &&
+      (first.key & ~LiveRegion::kForeignRead) == region.layout_id) [[likely]] {
+    abi::TaskId producer = first.writer != 0 ? first.writer : buffer.claim;
+    AddReader(first, task);
+    if (producer != 0 && producer != task) edge(producer);
+  } else if (first.key == LiveRegion::kNone && buffer.grid == 0) {
+    Learn(region);
+    first = {region.begin, region.layout_id, 0, 0, {task, 0}, 0};
+    if (buffer.claim != 0 && buffer.claim != task) edge(buffer.claim);
+  } else {
+    for (abi::TaskId producer : ReadSlowly(buffer, region, task)) edge(producer);
+  }
+}
+
+template <typename Edge>
+inline void RegionMap::Write(BufferId id, const Region& region, abi::TaskId task, Edge&& edge) {
+  Buffer& buffer = buffers_[id];
+  LiveRegion& first = buffer.first;
+  buffer.written = true;
+  if (first.begin == region.begin && first.key == region.layout_id && first.chunk == 0) [[likely]] {
+    LiveRegion before = first;
+    first.writer = task;
+    first.reader[0] = first.reader[1] = 0;
+    if (before.reader[0] == 0) {
+      if (before.writer != task) edge(before.writer);
+    } else {
+      if (before.reader[0] != task) edge(before.reader[0]);
+      if (before.reader[1] != 0 && before.reader[1] != task) edge(before.reader[1]);
+    }
+  } else if (first.key == LiveRegion::kNone && buffer.grid == 0) {
+    Learn(region);
+    first = {region.begin, region.layout_id, task, 0, {0, 0}, 0};
+    if (buffer.claim != 0 && buffer.claim != task) edge(buffer.claim);
+  } else {
+    for (abi::TaskId producer : WriteSlowly(buffer, region, task)) edge(producer);
+  }
+}
+
+}  // namespace precast::graph

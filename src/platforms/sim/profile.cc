@@ -1,0 +1,142 @@
+#include "platforms/sim/profile.h"
+
+#include <precast/error.h>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+namespace precast::sim {
+namespace {
+
+constexpr uint64_t kKiB = 1024, kMiB = 1024 * kKiB, kGiB = 1024 * kMiB;
+
+// What one value of an option makes of a profile.
+struct Choice {
+  std::string_view profile;
+  std::string_view key;
+  std::string_view value;
+  uint64_t host_page_bytes;
+  uint64_t host_view_minimum;
+};
+
+// A host with 64 KiB pages cannot map device memory in ordinary pages, which is what allocations
+// under 2 MiB are made of.
+constexpr Choice kChoices[] = {
+    {"a2a3sim", "host_page", "4k", 4 * kKiB, 0},
+    {"a2a3sim", "host_page", "64k", 64 * kKiB, 2 * kMiB},
+};
+
+std::vector<std::string_view> Keys(const Profile& profile) {
+  std::vector<std::string_view> keys;
+  for (const Choice& choice : kChoices) {
+    if (choice.profile == profile.name && std::ranges::find(keys, choice.key) == keys.end()) {
+      keys.push_back(choice.key);
+    }
+  }
+  return keys;
+}
+
+std::vector<std::string_view> Values(const Profile& profile, std::string_view key) {
+  std::vector<std::string_view> values;
+  for (const Choice& choice : kChoices) {
+    if (choice.profile == profile.name && choice.key == key) values.push_back(choice.value);
+  }
+  return values;
+}
+
+void ApplyOption(std::string_view option, std::vector<std::string_view>* seen, Profile* profile) {
+  size_t equals = option.find('=');
+  std::string_view key = option.substr(0, equals);
+  if (equals == std::string_view::npos) {
+    Fail(ErrorCode::usage, "platform {}: option '{}' has no value; allowed: {}", profile->name,
+         option, DescribeOptions(*profile));
+  }
+  std::vector<std::string_view> keys = Keys(*profile);
+  if (std::ranges::find(keys, key) == keys.end()) {
+    Fail(ErrorCode::usage, "platform {}: unknown option '{}'; allowed: {}", profile->name, key,
+         fmt::join(keys, ", "));
+  }
+  if (std::ranges::find(*seen, key) != seen->end()) {
+    Fail(ErrorCode::usage, "platform {}: option '{}' is given twice", profile->name, key);
+  }
+  seen->push_back(key);
+  std::string_view value = option.substr(equals + 1);
+  for (const Choice& choice : kChoices) {
+    if (choice.profile == profile->name && choice.key == key && choice.value == value) {
+      profile->host_page_bytes = choice.host_page_bytes;
+      profile->host_view_minimum = choice.host_view_minimum;
+      return;
+    }
+  }
+  Fail(ErrorCode::usage, "platform {}: option '{}' is '{}'; allowed: {}", profile->name, key, value,
+       fmt::join(Values(*profile, key), ", "));
+}
+
+}  // namespace
+
+Profile CpuProfile() {
+  int processors = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  uint64_t memory = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * page;
+  return {.name = "cpu",
+          .summary = "this machine: its processors as cores, its memory as device memory",
+          .cube_cores = processors,
+          .vector_cores = processors,
+          .memory_bytes = memory / (2 * kMiB) * (2 * kMiB),
+          .host_page_bytes = page,
+          .host_view_minimum = 0,
+          .unified = true};
+}
+
+Profile A2a3Profile() {
+  return {.name = "a2a3sim",
+          .summary = "simulated a2a3 chip, host views allowed (memory size assumed)",
+          .cube_cores = 24,
+          .vector_cores = 48,
+          .memory_bytes = 64 * kGiB,  // assumed
+          .host_page_bytes = 4 * kKiB,
+          .host_view_minimum = 0,
+          .unified = false};
+}
+
+Profile A5Profile() {
+  return {.name = "a5sim",
+          .summary = "simulated a5 chip, no host views (cores and memory size assumed)",
+          .cube_cores = 32,            // assumed
+          .vector_cores = 64,          // assumed
+          .memory_bytes = 112 * kGiB,  // assumed
+          .host_page_bytes = 4 * kKiB,
+          .host_view_minimum = kNoHostViews,
+          .unified = false};
+}
+
+void ApplyOptions(std::string_view options, Profile* profile) {
+  if (Keys(*profile).empty()) {
+    Fail(ErrorCode::usage, "platform {}: takes no options; found '{}'", profile->name, options);
+  }
+  Profile changed = *profile;
+  std::vector<std::string_view> seen;
+  while (true) {
+    size_t comma = options.find(',');
+    ApplyOption(options.substr(0, comma), &seen, &changed);
+    if (comma == std::string_view::npos) break;
+    options.remove_prefix(comma + 1);
+  }
+  *profile = std::move(changed);
+}
+
+std::string DescribeOptions(const Profile& profile) {
+  std::vector<std::string> options;
+  for (std::string_view key : Keys(profile)) {
+    options.push_back(fmt::format("{}={}", key, fmt::join(Values(profile, key), "|")));
+  }
+  return fmt::format("{}", fmt::join(options, ", "));
+}
+
+}  // namespace precast::sim

@@ -1,0 +1,474 @@
+#include "run/run_builder.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "base/tensor_access.h"
+#include "run/fill_kernel.h"
+
+namespace precast::detail {
+
+using graph::Builder;
+
+namespace {
+
+/// What `report_fatal` throws; the failure is also noted, so catching it does not undo it.
+struct ReportedFatal {};
+
+bool Writes(Direction direction) {
+  return direction == Direction::out || direction == Direction::inout;
+}
+
+}  // namespace
+
+RunBuilder::RunBuilder(const RunDevice& device) : device_(device), orchestrator_(this) {
+  graph_.set_import([this](const Tensor& tensor) { return Import(tensor, false); });
+  graph_.set_kernel_name([this](const graph::TaskSpec& spec) {
+    if (spec.mix != nullptr) {
+      std::string names = device_.kernels->Name(spec.mix->kernel[0]);
+      for (uint32_t i = 1; i < spec.mix->kernels; ++i) {
+        names += " + " + device_.kernels->Name(spec.mix->kernel[i]);
+      }
+      return names;
+    }
+    return spec.kernel == abi::kNoKernel ? std::string(kNoKernel.name)
+                                         : device_.kernels->Name(spec.kernel);
+  });
+}
+
+// Arguments.
+
+void RunBuilder::Begin(graph::ImageMemory* image, uint32_t serial, uint64_t heap_budget,
+                       ArgList args, const Program* program) {
+  graph_.Begin(image, serial, heap_budget);
+  if (program != program_) {
+    std::fill(std::begin(kernel_cache_), std::end(kernel_cache_), CachedKernel{});
+    program_ = program;
+  }
+  fatal_.reset();
+  changed_.clear();
+  uses_.clear();
+  use_of_buffer_.clear();
+  host_.Clear();
+  args_.tensors_.clear();
+  args_.scalars_.clear();
+  ImportArguments(args);
+}
+
+void RunBuilder::ImportArguments(ArgList args) {
+  for (uint32_t i = 0; i < args.size(); ++i) {
+    const Arg& arg = args[i];
+    if (arg.is_scalar()) continue;
+    if (arg.direction() == Direction::no_dep) {
+      Fail(ErrorCode::mismatch,
+           "argument {} of the run is 'no_dep' ('in', 'out', 'inout' and scalars are allowed)", i);
+    }
+    const Tensor& tensor = arg.tensor();
+    if (tensor.kind() == Tensor::Kind::host) {
+      host_.Add(tensor, arg.direction(), i);
+    } else if (tensor.kind() == Tensor::Kind::none) {
+      Fail(ErrorCode::invalid_argument, "argument {} of the run names nothing", i);
+    } else if (tensor.kind() == Tensor::Kind::run) {
+      Fail(ErrorCode::stale,
+           "argument {} of the run ({}) is a tensor of another run; pass host or device tensors", i,
+           tensor.ToString());
+    }
+  }
+  host_.MakeSpans(graph_);
+  size_t next_host = 0;
+  for (uint32_t i = 0; i < args.size(); ++i) {
+    const Arg& arg = args[i];
+    if (arg.is_scalar()) {
+      args_.scalars_.push_back({arg.bits(), arg.dtype()});
+      continue;
+    }
+    const Tensor& tensor = arg.tensor();
+    bool read_only = !Writes(arg.direction());
+    if (tensor.kind() == Tensor::Kind::device) {
+      args_.tensors_.push_back(Import(tensor, read_only));
+    } else {
+      const run::HostArguments::Span& span =
+          host_.spans()[host_.arguments()[next_host++].span];
+      uint64_t offset = static_cast<uint64_t>(TensorAccess::HostData(tensor) - span.begin);
+      args_.tensors_.push_back(graph_.MakeTensor(tensor, span.buffer, offset, read_only));
+    }
+  }
+}
+
+Tensor RunBuilder::Import(const Tensor& tensor, bool read_only) {
+  device::Claimed claimed = device_.memory->Claim(tensor);
+  if (claimed.index >= imported_.size()) imported_.resize(claimed.index + 1);
+  Imported& known = imported_[claimed.index];
+  if (known.serial == graph_.serial()) {
+    device_.memory->Release(claimed.index);  // one pin a run is enough
+  } else {
+    uint32_t slot = graph_.AddSlot();
+    uint32_t buffer =
+        graph_.AddBuffer(Builder::BufferKind::device, slot, 0, claimed.bytes, false);
+    uses_.push_back({claimed.index, buffer, claimed.address, claimed.bytes});
+    known = {graph_.serial(), static_cast<uint32_t>(uses_.size() - 1)};
+    use_of_buffer_.resize(buffer + 1);
+    use_of_buffer_[buffer] = static_cast<uint32_t>(uses_.size());
+  }
+  return graph_.MakeTensor(tensor, uses_[known.use].buffer, TensorAccess::Offset(tensor),
+                           read_only);
+}
+
+void RunBuilder::Release() {
+  for (const Use& use : uses_) device_.memory->Release(use.allocation);
+  uses_.clear();
+}
+
+const RunBuilder::Use* RunBuilder::UseOf(uint32_t buffer) const {
+  return &uses_[use_of_buffer_[buffer] - 1];
+}
+
+// The orchestration.
+
+void RunBuilder::Orchestrate(const Orchestration& orchestration) {
+  if (!orchestration) Fail(ErrorCode::invalid_argument, "the run has no orchestration");
+  struct Open {
+    bool& flag;
+    explicit Open(bool& target) : flag(target) { flag = true; }
+    ~Open() { flag = false; }
+  } open(open_);
+  uint32_t scope = graph_.OpenScope();
+  try {
+    orchestration(orchestrator_, args_);
+  } catch (const ReportedFatal&) {
+  } catch (const Error&) {
+    if (!fatal_) throw;
+  } catch (const std::exception& error) {
+    if (!fatal_) Fail(ErrorCode::orchestration, "the orchestration threw: {}", error.what());
+  } catch (...) {
+    if (!fatal_) {
+      Fail(ErrorCode::orchestration,
+           "the orchestration threw an object that is not a std::exception");
+    }
+  }
+  if (fatal_) throw Error(*fatal_);
+  if (!graph_.CloseScope(scope)) {
+    Fail(ErrorCode::orchestration, "the orchestration returned with a scope still open");
+  }
+  if (graph_.statistics().tasks == 0 && changed_.empty()) {
+    Fail(ErrorCode::orchestration, "the orchestration submitted no task (at least 1 needed)");
+  }
+}
+
+void RunBuilder::CheckOpen() const {
+  if (!open_) {
+    Fail(ErrorCode::stale, "the orchestrator was used after its orchestration had returned");
+  }
+}
+
+void RunBuilder::ReportFatal(int code, std::string_view message) {
+  CheckOpen();
+  if (!fatal_) {
+    fatal_.emplace(ErrorCode::fatal, fmt::format("the orchestration reported fatal error {}: {}",
+                                                 code, message));
+  }
+  throw ReportedFatal();
+}
+
+// Tasks.
+
+uint32_t RunBuilder::KernelIndex(const Kernel& kernel) {
+  if (kernel.function == nullptr && kernel.name == kNoKernel.name) return abi::kNoKernel;
+  size_t hash = (reinterpret_cast<uintptr_t>(kernel.function) >> 4) % kCachedKernels;
+  CachedKernel& cached = kernel_cache_[hash];
+  if (cached.function == kernel.function && cached.name == kernel.name) return cached.index;
+  if (program_ != nullptr && kernel.function != run::kFill.function) {
+    auto same = [&](const Kernel& k) { return k.function == kernel.function; };
+    if (std::none_of(program_->kernels.begin(), program_->kernels.end(), same)) {
+      std::string names;
+      for (const Kernel& k : program_->kernels) names += fmt::format(" {}", k.name);
+      Fail(ErrorCode::not_found, "kernel '{}' is none of the kernels of program '{}':{}",
+           kernel.name, program_->name, names);
+    }
+  }
+  uint32_t index = device_.kernels->Index(kernel);
+  cached = {kernel.function, kernel.name, index};
+  return index;
+}
+
+Task RunBuilder::Submit(const Kernel& kernel, ArgList args, const SubmitOptions& options) {
+  CheckOpen();
+  graph::TaskSpec spec;
+  spec.kernel = KernelIndex(kernel);
+  return Append(spec, args, options);
+}
+
+Task RunBuilder::Submit(const MixedKernel& kernel, ArgList args, const SubmitOptions& options) {
+  CheckOpen();
+  abi::Mix mix{};
+  auto add = [&](const Kernel& part, Core core) {
+    if (part.core != core) {
+      Fail(ErrorCode::mismatch,
+           "kernel '{}' of a mixed task is a {} kernel (one cube kernel, then one or two vector "
+           "kernels)",
+           part.name, part.core == Core::cube ? "cube" : "vector");
+    }
+    mix.kernel[mix.kernels++] = KernelIndex(part);
+  };
+  add(kernel.cube, Core::cube);
+  add(kernel.vector0, Core::vector);
+  if (kernel.vector1.name != nullptr) add(kernel.vector1, Core::vector);
+  graph::TaskSpec spec;
+  spec.mix = &mix;
+  return Append(spec, args, options);
+}
+
+Task RunBuilder::Append(graph::TaskSpec& spec, ArgList args, const SubmitOptions& options) {
+  spec.blocks = options.blocks;
+  spec.name = options.name;
+  if (options.after.size() > 0) {
+    after_.clear();
+    for (const Task& task : options.after) {
+      if (task.serial_ != graph_.serial() || !graph_.IsTask(task.id_)) {
+        Fail(ErrorCode::stale,
+             "after: a task that is not of this run (serial {}, this run is {})", task.serial_,
+             graph_.serial());
+      }
+      after_.push_back(task.id_);
+    }
+    spec.after = after_;
+  }
+  if (const Predicate* predicate = options.when.get()) {
+    spec.predicate = &predicate->element;
+    spec.compare = predicate->compare;
+    spec.constant = predicate->constant;
+  }
+  return Task(graph_.Submit(spec, args), graph_.serial());
+}
+
+Tensor RunBuilder::Alloc(const Shape& shape, DType dtype) {
+  CheckOpen();
+  return graph_.Alloc(shape, dtype);
+}
+
+Tensor RunBuilder::Alloc(const Shape& shape, DType dtype, double fill) {
+  uint64_t bits = run::FillBits(dtype, fill);
+  Tensor tensor = Alloc(shape, dtype);
+  Submit(run::kFill, {out(tensor), bits}, {.name = "fill"});
+  return tensor;
+}
+
+uint32_t RunBuilder::OpenScope() {
+  CheckOpen();
+  return graph_.OpenScope();
+}
+
+void RunBuilder::CloseScope(uint32_t depth) {
+  // Runs in a destructor, maybe while an exception passes, so a misuse is noted, not thrown.
+  if (!open_ || fatal_) return;
+  if (!graph_.CloseScope(depth)) {
+    fatal_.emplace(ErrorCode::orchestration,
+                   fmt::format("scope {} ended before a scope that was opened inside it", depth));
+  }
+}
+
+// Host access.
+
+RunBuilder::Range RunBuilder::Locate(const char* call, const Tensor& given,
+                                     std::span<const int64_t> index, DType dtype, int64_t count) {
+  CheckOpen();
+  Range range{};
+  range.tensor = given.kind() == Tensor::Kind::device ? Import(given, false) : given;
+  graph_.Check(range.tensor, call);
+  const Tensor& tensor = range.tensor;
+  if (tensor.dtype() != dtype) {
+    Fail(ErrorCode::mismatch, "{}: {} accessed as {}", call, tensor.ToString(), Name(dtype));
+  }
+  range.buffer = TensorAccess::Buffer(tensor);
+  range.offset = TensorAccess::Offset(tensor);
+  if (index.data() == nullptr && count != 1) {
+    if (!tensor.is_contiguous() || tensor.size() != count) {
+      Fail(ErrorCode::out_of_range, "{}: {} values for {} ({} contiguous elements needed)", call,
+           count, tensor.ToString(), tensor.size());
+    }
+    range.bytes = tensor.extent_bytes();
+    return range;
+  }
+  if (index.size() != static_cast<size_t>(tensor.rank()) && !(index.empty() && tensor.size() == 1)) {
+    Fail(ErrorCode::out_of_range, "{}: {} indices for {} of rank {}", call, index.size(),
+         tensor.ToString(), tensor.rank());
+  }
+  size_t element = SizeOf(dtype);
+  for (size_t axis = 0; axis < index.size(); ++axis) {
+    int a = static_cast<int>(axis);
+    if (index[axis] < 0 || index[axis] >= tensor.shape(a)) {
+      Fail(ErrorCode::out_of_range, "{}: index {} on axis {} of {} (0 … {} allowed)", call,
+           index[axis], axis, tensor.ToString(), tensor.shape(a) - 1);
+    }
+    range.offset += static_cast<uint64_t>(index[axis] * tensor.stride(a)) * element;
+  }
+  range.bytes = element;
+  range.tensor = graph_.MakeTensor(TensorAccess::Make(Tensor::Kind::run, Shape(), dtype, 0, 0, 0),
+                                   range.buffer, range.offset, false);
+  return range;
+}
+
+std::string RunBuilder::Describe(const char* call, const Range& range,
+                                 std::span<const int64_t> index) const {
+  std::string element;
+  for (size_t i = 0; i < index.size(); ++i) {
+    element += fmt::format("{}{}", i == 0 ? " element [" : ", ", index[i]);
+  }
+  if (!element.empty()) element += "]";
+  return fmt::format("{}:{} of {} at byte {}", call, element, range.tensor.ToString(),
+                     range.offset);
+}
+
+void RunBuilder::WaitFor(device::Ticket ticket) {
+  if (ticket != 0) device_.driver->Wait(ticket, std::chrono::nanoseconds::max());
+}
+
+void RunBuilder::Get(const Tensor& tensor, std::span<const int64_t> index, DType dtype,
+                     void* values, int64_t count) {
+  constexpr const char* kCall = "get_tensor_data";
+  Range range = Locate(kCall, tensor, index, dtype, count);
+  const Builder::Buffer& buffer = graph_.buffer(range.buffer);
+  if (buffer.kind == Builder::BufferKind::created) {
+    Fail(ErrorCode::not_ready,
+         "{}: it lives in the graph heap of this run; no value exists before the run executes",
+         Describe(kCall, range, index));
+  }
+  if (buffer.modified) {
+    if (abi::TaskId writer = graph_.FindWriter(range.tensor)) {
+      Fail(ErrorCode::not_ready,
+           "{}: {} of this run writes it and has not run; read it before that submit, or in a "
+           "later run",
+           Describe(kCall, range, index), graph_.Describe(writer));
+    }
+  }
+  if (buffer.kind == Builder::BufferKind::host) {
+    const run::HostArguments::Span& span = host_.SpanOf(range.buffer);
+    if (span.write_only && !span.copy) {
+      Fail(ErrorCode::not_ready, "{}: an 'out' argument has no value; declare it 'inout'",
+           Describe(kCall, range, index));
+    }
+    std::memcpy(values, span.bytes_now() + range.offset, range.bytes);
+    return;
+  }
+  const Use* use = UseOf(range.buffer);
+  WaitFor(device_.memory->LastWrite(use->allocation));
+  if (const void* view = device_.memory->HostView(use->allocation)) {
+    std::memcpy(values, static_cast<const char*>(view) + range.offset, range.bytes);
+  } else {
+    device_.driver->CopyToHost(values, use->address + range.offset, range.bytes);
+  }
+}
+
+void RunBuilder::Set(const Tensor& tensor, std::span<const int64_t> index, DType dtype,
+                     const void* values, int64_t count) {
+  constexpr const char* kCall = "set_tensor_data";
+  Range range = Locate(kCall, tensor, index, dtype, count);
+  const Builder::Buffer& buffer = graph_.buffer(range.buffer);
+  if (buffer.kind == Builder::BufferKind::created) {
+    Fail(ErrorCode::not_ready,
+         "{}: it lives in the graph heap of this run; let a task write it, or give alloc a fill "
+         "value",
+         Describe(kCall, range, index));
+  }
+  if (abi::TaskId user = graph_.FindAccess(range.tensor)) {
+    Fail(ErrorCode::not_ready,
+         "{}: {} of this run uses it and has not run; write it before that submit, or in a later "
+         "run",
+         Describe(kCall, range, index), graph_.Describe(user));
+  }
+  if (buffer.kind == Builder::BufferKind::host) {
+    run::HostArguments::Span& span = host_.SpanOf(range.buffer);
+    run::HostArguments::MakePrivate(span);
+    std::memcpy(span.copy.get() + range.offset, values, range.bytes);
+    graph_.SetFilled(range.buffer);
+    return;
+  }
+  const Use* use = UseOf(range.buffer);
+  WaitFor(device_.memory->LastUse(use->allocation));
+  if (void* view = device_.memory->HostView(use->allocation)) {
+    std::memcpy(static_cast<char*>(view) + range.offset, values, range.bytes);
+  } else {
+    device_.driver->CopyToDevice(use->address + range.offset, values, range.bytes);
+  }
+  if (!changed_.empty() && changed_.back().allocation == use->allocation &&
+      changed_.back().end == range.offset) {
+    changed_.back().end += range.bytes;
+  } else {
+    changed_.push_back({use->allocation, range.offset, range.offset + range.bytes});
+  }
+}
+
+std::string RunBuilder::ChangedRanges() const {
+  std::string text;
+  constexpr size_t kShown = 8;
+  for (size_t i = 0; i < std::min(changed_.size(), kShown); ++i) {
+    const Changed& changed = changed_[i];
+    text += fmt::format("{}bytes {} … {} of allocation {}", i == 0 ? "" : ", ", changed.begin,
+                        changed.end - 1, changed.allocation);
+  }
+  if (changed_.size() > kShown) text += fmt::format(" and {} more", changed_.size() - kShown);
+  return text;
+}
+
+}  // namespace precast::detail
+
+namespace precast {
+
+Predicate when(const Tensor& tensor, std::initializer_list<int64_t> index, Compare compare,
+               int64_t constant) {
+  if (index.size() != static_cast<size_t>(tensor.rank())) {
+    Fail(ErrorCode::out_of_range, "when: {} indices for {} of rank {}", index.size(),
+         tensor.ToString(), tensor.rank());
+  }
+  Tensor element = tensor;
+  for (int64_t i : index) element = element.select(0, i);
+  return {element, compare, constant};
+}
+
+const Tensor& Args::tensor(size_t i) const {
+  if (i >= tensors_.size()) {
+    Fail(ErrorCode::out_of_range, "tensor argument {} of a run with {}", i, tensors_.size());
+  }
+  return tensors_[i];
+}
+
+uint64_t Args::ScalarBits(size_t i, DType dtype) const {
+  if (i >= scalars_.size()) {
+    Fail(ErrorCode::out_of_range, "scalar argument {} of a run with {}", i, scalars_.size());
+  }
+  if (scalars_[i].dtype != dtype) {
+    Fail(ErrorCode::mismatch, "scalar argument {} asked for as {}, it was passed as {}", i,
+         Name(dtype), Name(scalars_[i].dtype));
+  }
+  return scalars_[i].bits;
+}
+
+Scope::~Scope() { builder_->CloseScope(depth_); }
+
+Task Orchestrator::submit(const Kernel& kernel, ArgList args, const SubmitOptions& options) {
+  return builder_->Submit(kernel, args, options);
+}
+Task Orchestrator::submit(const MixedKernel& kernel, ArgList args, const SubmitOptions& options) {
+  return builder_->Submit(kernel, args, options);
+}
+Tensor Orchestrator::alloc(const Shape& shape, DType dtype) { return builder_->Alloc(shape, dtype); }
+Tensor Orchestrator::alloc(const Shape& shape, DType dtype, double fill) {
+  return builder_->Alloc(shape, dtype, fill);
+}
+Scope Orchestrator::scope() { return Scope(builder_, builder_->OpenScope()); }
+void Orchestrator::report_fatal(int code, std::string_view message) {
+  builder_->ReportFatal(code, message);
+}
+void Orchestrator::Get(const Tensor& tensor, std::span<const int64_t> index, DType dtype,
+                       void* values, int64_t count) {
+  builder_->Get(tensor, index, dtype, values, count);
+}
+void Orchestrator::Set(const Tensor& tensor, std::span<const int64_t> index, DType dtype,
+                       const void* values, int64_t count) {
+  builder_->Set(tensor, index, dtype, values, count);
+}
+
+}  // namespace precast

@@ -1,0 +1,223 @@
+#include "run/run_state.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace precast::detail {
+
+namespace {
+
+constexpr uint64_t kPartAlignment = 256;  // of the parts of the device block
+
+uint64_t AlignUp(uint64_t bytes) {
+  return (bytes + kPartAlignment - 1) / kPartAlignment * kPartAlignment;
+}
+
+}  // namespace
+
+RunContext::RunContext(const RunDevice& run_device)
+    : device(run_device), arena(run_device.driver), builder(run_device) {
+  image.grow = [this](graph::ImageMemory& self, uint64_t bytes, uint64_t used) {
+    arena.Reserve(bytes, used);
+    self.data = arena.data();
+    self.capacity = arena.capacity();
+  };
+}
+
+RunContext::~RunContext() { ReleaseDevice(); }
+
+void RunContext::ReserveDevice(uint64_t bytes) {
+  if (bytes <= block_bytes) return;
+  uint64_t roomy = std::max(bytes, block_bytes + block_bytes / 2);
+  ReleaseDevice();
+  try {
+    block = device.driver->Allocate(roomy);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::out_of_memory || roomy == bytes) throw;
+    roomy = bytes;
+    block = device.driver->Allocate(bytes);
+  }
+  block_bytes = roomy;
+}
+
+void RunContext::ReleaseDevice() noexcept {
+  if (block == 0) return;
+  try {
+    device.driver->Free(block);
+  } catch (const Error&) {
+    // The device has refused a free, so it is lost; the worker says so at its next call.
+  }
+  block = 0;
+  block_bytes = 0;
+}
+
+RunState::RunState(ContextOwner* owner, std::unique_ptr<RunContext> context,
+                   RunParameters parameters)
+    : owner_(owner), context_(std::move(context)), parameters_(parameters) {}
+
+RunState::~RunState() { Detach(); }
+
+void RunState::EndPhase(Phase phase, Clock::time_point* since, uint64_t bytes) {
+  Clock::time_point now = Clock::now();
+  RunReport::PhaseFigures& figures = report_[phase];
+  figures.wall_us += std::chrono::duration<double, std::micro>(now - *since).count();
+  figures.bytes += bytes;
+  *since = now;
+}
+
+Error RunState::WithChangedRanges(const Error& error) const {
+  std::string ranges = context_->builder.ChangedRanges();
+  if (ranges.empty()) return error;
+  return Error(error.code(),
+               fmt::format("{}; set_tensor_data had already changed {} of child memory",
+                           error.message(), ranges),
+               error.location());
+}
+
+void RunState::Launch(const Orchestration& orchestration, ArgList args, const Program* program) {
+  begun_ = Clock::now();
+  try {
+    Bind(orchestration, args, program);
+  } catch (const Error& error) {
+    finished_ = true;
+    error_ = WithChangedRanges(error);
+    Return(false);
+    throw Error(*error_);
+  } catch (const std::bad_alloc&) {
+    finished_ = true;
+    error_ = Error(ErrorCode::out_of_memory, "the host has no memory left for this run");
+    Return(false);
+    throw Error(*error_);
+  }
+}
+
+void RunState::Bind(const Orchestration& orchestration, ArgList args, const Program* program) {
+  RunBuilder& builder = context_->builder;
+  graph::Builder& graph = builder.graph();
+  device::Driver& driver = *context_->device.driver;
+  Clock::time_point since = begun_;
+
+  builder.Begin(&context_->image, parameters_.serial, parameters_.heap, args, program);
+  EndPhase(Phase::args, &since, 0);
+
+  builder.Orchestrate(orchestration);
+  EndPhase(Phase::host_orch, &since, 0);
+
+  // Places on the device: the image, then staged arguments, then the graph heap.
+  uint64_t image_bytes = AlignUp(graph.SealedBytes());
+  uint64_t staging_bytes = AlignUp(builder.host().Place());
+  uint64_t heap_bytes = graph.heap().peak_bytes();
+  context_->ReserveDevice(image_bytes + staging_bytes + heap_bytes);
+  device::Address image = context_->block;
+  staging_ = image + image_bytes;
+  auto [copies, bytes] = builder.host().StageIn(driver, staging_, graph);
+  report_.copies.staging = copies;
+  report_.copies.bytes += bytes;
+  EndPhase(Phase::args, &since, bytes);
+  EndPhase(Phase::graph_upload, &since, 0);
+
+  std::vector<abi::Slot>& slots = context_->slots;
+  slots.assign(graph.slots(), {});
+  slots[0] = {staging_ + staging_bytes, heap_bytes};
+  for (const run::HostArguments::Span& span : builder.host().spans()) {
+    slots[span.slot] = {staging_ + span.device_offset, span.bytes};
+  }
+  for (const RunBuilder::Use& use : builder.uses()) {
+    slots[graph.buffer(use.buffer).slot] = {use.address, use.bytes};
+  }
+  uint64_t sealed = graph.Seal(slots);
+  driver.CopyToDevice(image, context_->image.data, sealed);
+  report_.copies.control = 1;
+  report_.copies.bytes += sealed;
+  EndPhase(Phase::arena_h2d, &since, sealed);
+
+  const graph::Builder::Statistics& statistics = graph.statistics();
+  report_.graph = {statistics.tasks, statistics.edges, statistics.blocks, sealed};
+  report_.heap = {graph.heap().peak_bytes(), graph.heap().reused_bytes(), graph.heap_edges()};
+  report_.threads = parameters_.threads;
+  if (!context_->arena.pinned()) {
+    report_.warnings.push_back(
+        fmt::format("no pinned memory for {} bytes of image: sent from pageable memory", sealed));
+  }
+  launched_ = since;
+  if (parameters_.options.skip_device_run) {
+    finished_ = true;
+    report_.total_us = std::chrono::duration<double, std::micro>(Clock::now() - begun_).count();
+    Return(false);
+    return;
+  }
+
+  device::Launch launch;
+  launch.image = image;
+  launch.image_bytes = sealed;
+  launch.threads = parameters_.threads;
+  launch.kernel_timeout = parameters_.kernel_timeout;
+  launch.caller_waits = parameters_.caller_waits;
+  launch.oracle = parameters_.options.oracle;
+  launch.reverse_blocks = parameters_.options.reverse_blocks;
+  launch.poison_outputs = parameters_.options.poison_outputs;
+  launch.measure_kernels = parameters_.options.measure_kernels;
+  std::lock_guard lock(owner_->launch_mutex());
+  ticket_ = driver.Execute(launch);
+  for (const RunBuilder::Use& use : builder.uses()) {
+    context_->device.memory->MarkUse(use.allocation, ticket_, graph.buffer(use.buffer).modified);
+  }
+}
+
+bool RunState::Wait(std::chrono::nanoseconds timeout) {
+  if (finished_) return true;
+  if (!context_->device.driver->Wait(ticket_, timeout)) return false;
+  Finish();
+  return true;
+}
+
+const RunReport& RunState::Result() {
+  Wait(std::chrono::nanoseconds::max());
+  if (error_) throw Error(*error_);
+  return report_;
+}
+
+void RunState::Detach() noexcept {
+  try {
+    if (context_) Wait(std::chrono::nanoseconds::max());
+  } catch (const Error& error) {
+    if (!error_) error_ = error;
+  }
+  Return(false);
+  owner_ = nullptr;
+}
+
+/// After the device has ended the run.
+void RunState::Finish() {
+  bool quarantined = false;
+  try {
+    device::Outcome outcome = context_->device.driver->Collect(ticket_);
+    quarantined = outcome.quarantined;
+    report_.in_kernels_us = outcome.in_kernels_us;
+    Clock::time_point since = launched_;
+    EndPhase(Phase::execute, &since, 0);
+    if (!outcome.ok) {
+      error_ = WithChangedRanges(Error(outcome.code, outcome.message));
+    } else {
+      auto [copies, bytes] = context_->builder.host().CopyBack(*context_->device.driver, staging_,
+                                                               context_->builder.graph());
+      report_.copies.back = copies;
+      report_.copies.bytes += bytes;
+      EndPhase(Phase::copy_back, &since, bytes);
+    }
+    EndPhase(Phase::host_view_close, &since, 0);
+    report_.total_us = std::chrono::duration<double, std::micro>(since - begun_).count();
+  } catch (const Error& error) {
+    error_ = error;
+  }
+  finished_ = true;
+  Return(quarantined);
+}
+
+void RunState::Return(bool quarantined) noexcept {
+  if (!context_) return;
+  context_->builder.Release();
+  owner_->Return(this, std::move(context_), quarantined);
+}
+
+}  // namespace precast::detail

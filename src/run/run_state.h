@@ -1,0 +1,108 @@
+// RunState: one run, from its arguments to its results. Its phases are those of the report.
+//
+// Used by the worker: `Launch` on the orchestration's thread, then `Wait` and `Finish` on whichever
+// thread asks for the result. What a run needs of host and device memory is its RunContext, which the
+// worker keeps for the next run, so a warm run allocates nothing on the device and pins nothing.
+//
+// Threads: one at a time.
+#pragma once
+
+#include <precast/report.h>
+#include <precast/worker.h>
+
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "device/pinned_arena.h"
+#include "graph/builder.h"
+#include "run/run_builder.h"
+
+namespace precast::detail {
+
+/// Memory and tables of one run at a time.
+struct RunContext {
+  explicit RunContext(const RunDevice& device);
+  ~RunContext();
+  RunContext(const RunContext&) = delete;
+  RunContext& operator=(const RunContext&) = delete;
+
+  /// Makes the device block at least this large. Its bytes are then undefined.
+  void ReserveDevice(uint64_t bytes);
+  /// Gives back pinned memory, then device memory. Idempotent.
+  void ReleasePinned() { arena.Release(); }
+  void ReleaseDevice() noexcept;
+
+  RunDevice device;
+  device::PinnedArena arena;
+  graph::ImageMemory image;  // a view of the arena
+  RunBuilder builder;
+  device::Address block = 0;  // image, staging and graph heap
+  uint64_t block_bytes = 0;
+  std::vector<abi::Slot> slots;  // of the run being bound
+};
+
+class RunState;
+
+/// The worker, as its runs see it.
+class ContextOwner {
+ public:
+  virtual ~ContextOwner() = default;
+  /// A run is over and gives its context back. `quarantined`: a kernel may still write the context's
+  /// device memory.
+  virtual void Return(RunState* run, std::unique_ptr<RunContext> context, bool quarantined) = 0;
+  /// Held while a run is launched and its uses are noted, so that copies see both or none.
+  virtual std::mutex& launch_mutex() = 0;
+};
+
+struct RunParameters {
+  uint32_t serial = 0;
+  int threads = 0;
+  Bytes heap = 0;
+  std::chrono::nanoseconds kernel_timeout{0};
+  bool caller_waits = false;
+  RunOptions options;
+};
+
+class RunState {
+ public:
+  RunState(ContextOwner* owner, std::unique_ptr<RunContext> context, RunParameters parameters);
+  /// Waits and finishes.
+  ~RunState();
+
+  /// Binds and starts the run. Throws what failed; the context has then been returned.
+  void Launch(const Orchestration& orchestration, ArgList args, const Program* program);
+
+  /// True when the run has ended within `timeout`; its results are then in place.
+  bool Wait(std::chrono::nanoseconds timeout);
+  /// Waits; gives the report or throws what failed the run.
+  const RunReport& Result();
+  /// Waits, and lets go of the worker. Never throws.
+  void Detach() noexcept;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void Bind(const Orchestration& orchestration, ArgList args, const Program* program);
+  void Finish();
+  void CopyBack();
+  void Return(bool quarantined) noexcept;
+  /// Ends a phase that began at `*since`; the next one begins now.
+  void EndPhase(Phase phase, Clock::time_point* since, uint64_t bytes);
+  Error WithChangedRanges(const Error& error) const;
+
+  ContextOwner* owner_;
+  std::unique_ptr<RunContext> context_;
+  RunParameters parameters_;
+  RunReport report_;
+  device::Ticket ticket_ = 0;
+  device::Address staging_ = 0;
+  Clock::time_point begun_;
+  Clock::time_point launched_;
+  bool finished_ = false;
+  std::optional<Error> error_;
+};
+
+}  // namespace precast::detail

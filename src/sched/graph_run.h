@@ -1,0 +1,380 @@
+// GraphRun: the execution of one image by any number of lanes.
+//
+// Each task counts its unfinished producers, in its record; the lane that takes the count to zero
+// owns the task. It continues with a consumer that stands next in program order and queues the
+// others. A lane shares its backlog with idle lanes when that is worth what sharing costs; tasks of
+// many blocks are claimed block by block.
+//
+// Invariants
+//   R1  A task is in exactly one place: unready, in one lane's queue or root range, in a parcel, or
+//       running.
+//   R2  `active` (low bits of progress_) counts the lanes that have work of this run, parcels under
+//       way included. It reaches zero once; the lane that takes it there ends the run, and no lane
+//       touches the run after it has left.
+//   R3  While a lane is alone it decrements counters without atomic operations. Only that lane can
+//       end this, by handing out a parcel; seeing the last other lane leave synchronizes with it.
+//
+// Threads: `Work` from a lane that holds work; `Fail` from anywhere.
+#pragma once
+
+#include <precast/error.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "sched/instance.h"
+#include "sched/lane.h"
+
+namespace precast::sched {
+
+struct RunLimits {
+  int lanes = 1;  ///< at most this many work at a time
+  bool watched = false;
+  bool measure = false;
+};
+
+template <typename Sync>
+class GraphRun {
+ public:
+  GraphRun(const Instance& instance, Crew<Sync>& crew, const RunLimits& limits)
+      : instance_(instance),
+        roots_(abi::At<abi::TaskId>(instance.image, instance.header->roots)),
+        crew_(crew),
+        limits_(limits) {}
+
+  /// Makes the lane the first active one, with all roots. Before any `Work`.
+  void Start(Lane<Sync>& lane) {
+    progress_.store(1, std::memory_order_relaxed);
+    lane.roots_begin = 0;
+    lane.roots_end = instance_.header->roots.count;
+  }
+  /// The same for a lane that is reached through its mailbox.
+  void Start(Parcel<Sync>& parcel) {
+    progress_.store(1, std::memory_order_relaxed);
+    parcel.run = this;
+    parcel.job = nullptr;
+    parcel.tasks = 0;
+    parcel.roots_begin = 0;
+    parcel.roots_end = instance_.header->roots.count;
+  }
+
+  /// Executes what the lane holds, or has just been handed, and all that becomes ready from it; then
+  /// leaves the run. True when this was the last active lane: the run has ended, and the caller must
+  /// tell those who wait for it.
+  bool Work(Lane<Sync>& lane, const Parcel<Sync>* parcel) {
+    uint64_t completed = 0;
+    BlockJob<Sync>* job = nullptr;
+    if (parcel != nullptr) {
+      lane.roots_begin = parcel->roots_begin;
+      lane.roots_end = parcel->roots_end;
+      for (uint32_t i = 0; i < parcel->tasks; ++i) lane.ready.Push(parcel->task[i]);
+      job = parcel->job;
+    }
+    const abi::Task* current = nullptr;
+    try {
+      Loop(lane, job, &current, &completed);
+    } catch (const Error& error) {
+      Fail(Error(error.code(), Where(current) + error.message(), error.location()));
+    } catch (const std::exception& error) {
+      Fail(Error(ErrorCode::kernel_failed, Where(current) + error.what()));
+    } catch (...) {
+      Fail(Error(ErrorCode::kernel_failed,
+                 Where(current) + "threw an object that is not a std::exception"));
+    }
+    if (lane.abandoned) return false;  // the watchdog has left the run on its behalf
+    lane.ready.Clear();
+    lane.roots_begin = lane.roots_end = 0;
+    return Leave(completed);
+  }
+
+  /// Leaves the run with `completed` more tasks done. True for the last active lane.
+  bool Leave(uint64_t completed) {
+    uint64_t before = progress_.fetch_add((completed << kActiveBits) - 1, std::memory_order_acq_rel);
+    return (before & kActiveMask) == 1;
+  }
+
+  /// Records a failure, unless there is one already, and stops the run.
+  void Fail(Error error) {
+    {
+      std::lock_guard lock(mutex_);
+      if (!error_) error_.emplace(std::move(error));
+    }
+    stop_.store(true, std::memory_order_release);
+  }
+
+  /// What failed the run, if anything. After its end.
+  const std::optional<Error>& error() const { return error_; }
+  uint64_t completed() const { return progress_.load(std::memory_order_acquire) >> kActiveBits; }
+  const Instance& instance() const { return instance_; }
+  const RunLimits& limits() const { return limits_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr int kActiveBits = 16;
+  static constexpr uint64_t kActiveMask = (1u << kActiveBits) - 1;
+
+  // Work that must be at stake before a lane hands some out: to one that polls, and to one that must
+  // be woken (a system call here, and its start-up there).
+  static constexpr double kShareNs = 2'000;
+  static constexpr double kWakeNs = 30'000;
+  static constexpr double kSampleNs = 2'000;
+
+  void Loop(Lane<Sync>& lane, BlockJob<Sync>* job, const abi::Task** current, uint64_t* completed) {
+    abi::TaskId next = 0;
+    if (job != nullptr) {
+      *current = abi::TaskAt(instance_.image, job->task);
+      if (JoinJob(lane, *job)) next = Complete(lane, *current, completed);
+      if (lane.abandoned) return;
+    }
+    lane.until_sample = 1;
+    lane.sampled = Clock::now();
+    while (!stop_.load(std::memory_order_relaxed)) {
+      abi::TaskId id = next;
+      next = 0;
+      if (id == 0) {
+        if (!lane.ready.empty()) {
+          id = lane.ready.Pop();
+          if (!lane.ready.empty()) {
+            __builtin_prefetch(abi::TaskAt(instance_.image, lane.ready.Peek()));
+          }
+        } else if (lane.roots_begin < lane.roots_end) {
+          id = roots_[lane.roots_begin++];
+        } else {
+          return;
+        }
+      }
+      *current = abi::TaskAt(instance_.image, id);
+      bool complete = Execute(lane, *current);
+      if (lane.abandoned) [[unlikely]] return;
+      if (complete) next = Complete(lane, *current, completed);
+      if (--lane.until_sample == 0) Sample(lane);
+      if (limits_.lanes > 1 && crew_.spinning.load(std::memory_order_relaxed) > 0) {
+        Share(lane, false);
+      }
+    }
+  }
+
+  /// Runs a ready task. False when lanes that joined it are still at it; the last of them completes.
+  bool Execute(Lane<Sync>& lane, const abi::Task* task) {
+    if (task->kernel == abi::kNoKernel) return true;
+    if (task->predicate != 0 && !ShouldRun(instance_, task)) return true;
+    if (task->blocks == 1 && (task->flags & abi::kTaskMixed) == 0) {
+      Call(lane, task, 0);
+      return true;
+    }
+    uint64_t items = Items(instance_, task);
+    BlockJob<Sync>* job = limits_.lanes > 1 ? FreeJob(lane) : nullptr;
+    if (job == nullptr) {
+      for (uint64_t item = 0; item < items; ++item) {
+        if (Stopped() || lane.abandoned) return false;
+        Call(lane, task, item);
+      }
+      return true;
+    }
+    job->task = IdOf(task);
+    job->items = items;
+    job->next.store(0, std::memory_order_relaxed);
+    job->done.store(0, std::memory_order_relaxed);
+    job->users.store(1, std::memory_order_relaxed);
+    return JoinJob(lane, *job);
+  }
+
+  /// Runs items of a job until none is unclaimed. True when the caller ran the last one of all.
+  bool JoinJob(Lane<Sync>& lane, BlockJob<Sync>& job) {
+    struct Use {  // ends with the scope, also when a kernel throws
+      BlockJob<Sync>& job;
+      ~Use() { job.users.fetch_sub(1, std::memory_order_release); }
+    } use{job};
+    const abi::Task* task = abi::TaskAt(instance_.image, job.task);
+    uint64_t lanes = static_cast<uint64_t>(limits_.lanes);
+    uint64_t ran = 0;
+    while (!Stopped()) {
+      uint64_t seen = job.next.load(std::memory_order_relaxed);
+      if (seen >= job.items) break;
+      OfferJob(job, job.items - seen - 1, lane.item_ns);
+      uint64_t batch = std::max<uint64_t>(1, (job.items - seen) / (8 * lanes));
+      uint64_t begin = job.next.fetch_add(batch, std::memory_order_relaxed);
+      uint64_t end = std::min(begin + batch, job.items);
+      if (begin >= end) break;
+      Clock::time_point start = Clock::now();
+      for (uint64_t item = begin; item < end && !lane.abandoned; ++item) Call(lane, task, item);
+      ran += end - begin;
+      if (lane.abandoned) return false;
+      lane.item_ns = std::chrono::duration<double, std::nano>(Clock::now() - start).count() /
+                     static_cast<double>(end - begin);
+    }
+    if (ran == 0) return false;
+    // The release makes this lane's results visible to the lane that completes the task.
+    return job.done.fetch_add(ran, std::memory_order_acq_rel) + ran == job.items;
+  }
+
+  void Call(Lane<Sync>& lane, const abi::Task* task, uint64_t item) {
+    if (!limits_.watched && !limits_.measure) [[likely]] {
+      RunItem(instance_, task, item);
+      return;
+    }
+    if (limits_.watched) {
+      lane.task.store(IdOf(task), std::memory_order_relaxed);
+      lane.item.store(item, std::memory_order_relaxed);
+      lane.pulse.fetch_add(1, std::memory_order_release);  // odd: inside
+    }
+    struct Inside {  // ends with the scope, also when the kernel throws
+      Lane<Sync>& lane;
+      const RunLimits& limits;
+      Clock::time_point begin;
+      ~Inside() {
+        if (limits.measure) lane.intervals.push_back({begin, Clock::now()});
+        if (limits.watched) {
+          uint64_t before = lane.pulse.fetch_add(1, std::memory_order_acq_rel);
+          lane.abandoned = (before & Lane<Sync>::kAbandoned) != 0;
+        }
+      }
+    } inside{lane, limits_, limits_.measure ? Clock::now() : Clock::time_point()};
+    RunItem(instance_, task, item);
+  }
+
+  /// Releases the consumers of an executed task; gives one to continue with, or 0.
+  abi::TaskId Complete(Lane<Sync>& lane, const abi::Task* task, uint64_t* completed) {
+    ++*completed;
+    uint32_t count = task->consumers;
+    if (count == 0) return 0;
+    // Pairs with the acq_rel in Leave of the lane that left last (R3).
+    bool alone = (progress_.load(std::memory_order_acquire) & kActiveMask) == 1;
+    // Continue only where the next records already are: a consumer close behind in program order.
+    abi::TaskId close = IdOf(task) + 2u * task->units + 2u;
+    abi::TaskId next = 0;
+    auto release = [&](abi::TaskId id) {
+      uint32_t* producers = &abi::TaskAt(instance_.image, id)->producers;
+      if ((alone ? --*producers : Sync::Decrement(producers)) != 0) return;
+      if (next == 0 && id <= close) {
+        next = id;
+      } else {
+        __builtin_prefetch(abi::TaskAt(instance_.image, id));
+        lane.ready.Push(id);
+      }
+    };
+    uint32_t inlined = std::min(count, abi::kInlineConsumers);
+    for (uint32_t i = 0; i < inlined; ++i) release(task->consumer[i]);
+    if (count > abi::kInlineConsumers) [[unlikely]] {
+      const abi::ConsumerChunk* chunks =
+          abi::At<abi::ConsumerChunk>(instance_.image, instance_.header->chunks);
+      uint32_t in_newest = (count - abi::kInlineConsumers - 1) % abi::kChunkConsumers + 1;
+      for (uint32_t chunk = task->chunk; chunk != 0; chunk = chunks[chunk - 1].older) {
+        for (uint32_t i = 0; i < in_newest; ++i) release(chunks[chunk - 1].consumer[i]);
+        in_newest = abi::kChunkConsumers;
+      }
+    }
+    return next;
+  }
+
+  // Sharing.
+
+  /// Updates the estimate of what a task costs, and looks for sleeping lanes that are worth waking.
+  void Sample(Lane<Sync>& lane) {
+    Clock::time_point now = Clock::now();
+    double ns = std::chrono::duration<double, std::nano>(now - lane.sampled).count();
+    double per_task = ns / lane.sample_every;
+    lane.task_ns = lane.task_ns == 0 ? per_task : 0.75 * lane.task_ns + 0.25 * per_task;
+    if (ns < kSampleNs) {
+      lane.sample_every = std::min(lane.sample_every * 2, 64u);
+    } else if (ns > 4 * kSampleNs) {
+      lane.sample_every = std::max(lane.sample_every / 2, 1u);
+    }
+    lane.until_sample = lane.sample_every;
+    lane.sampled = now;
+    if (limits_.lanes > 1 && crew_.asleep.load(std::memory_order_relaxed) > 0) Share(lane, true);
+  }
+
+  /// Hands half of the lane's backlog to an idle lane, if it is worth it.
+  void Share(Lane<Sync>& lane, bool wake) {
+    uint64_t roots = lane.roots_end - lane.roots_begin;
+    uint64_t backlog = roots + lane.ready.size();
+    if (backlog == 0) return;
+    double worth = static_cast<double>(backlog) * lane.task_ns;
+    if (worth < (wake ? kWakeNs : kShareNs)) return;
+    auto [target, parcel] = ClaimIdle(wake);
+    if (parcel == nullptr) return;
+    parcel->run = this;
+    parcel->job = nullptr;
+    parcel->tasks = 0;
+    uint64_t give_roots = (roots + 1) / 2;
+    lane.roots_end -= give_roots;
+    parcel->roots_begin = lane.roots_end;
+    parcel->roots_end = lane.roots_end + give_roots;
+    size_t queued = lane.ready.size();
+    size_t give = roots > 0 ? queued / 2 : (queued + 1) / 2;
+    parcel->tasks = static_cast<uint32_t>(std::min<size_t>(give, Parcel<Sync>::kMaxTasks));
+    lane.ready.TakeNewest(parcel->tasks, parcel->task.data());
+    target->mailbox.Deliver();
+  }
+
+  /// Offers a share in a job that has `others` unclaimed items beyond the caller's next one.
+  void OfferJob(BlockJob<Sync>& job, uint64_t others, double item_ns) {
+    if (others == 0) return;
+    double worth = static_cast<double>(others) * item_ns;
+    bool wake = worth >= kWakeNs && crew_.asleep.load(std::memory_order_relaxed) > 0;
+    bool polling = crew_.spinning.load(std::memory_order_relaxed) > 0 &&
+                   (worth >= kShareNs || item_ns == 0);
+    if (!wake && !polling) return;
+    auto [target, parcel] = ClaimIdle(wake);
+    if (parcel == nullptr) return;
+    job.users.fetch_add(1, std::memory_order_relaxed);
+    parcel->run = this;
+    parcel->job = &job;
+    parcel->tasks = 0;
+    parcel->roots_begin = parcel->roots_end = 0;
+    target->mailbox.Deliver();
+  }
+
+  /// Claims the mailbox of some idle lane and counts that lane as active.
+  std::pair<Lane<Sync>*, Parcel<Sync>*> ClaimIdle(bool wake) {
+    uint64_t active = progress_.load(std::memory_order_relaxed) & kActiveMask;
+    if (active >= static_cast<uint64_t>(limits_.lanes)) return {nullptr, nullptr};
+    int lanes = crew_.count.load(std::memory_order_acquire);
+    for (int i = 0; i < lanes; ++i) {
+      Lane<Sync>* lane = crew_.lanes[static_cast<size_t>(i)].load(std::memory_order_acquire);
+      if (lane == nullptr) continue;
+      if (Parcel<Sync>* parcel = lane->mailbox.TryClaim(wake)) {
+        progress_.fetch_add(1, std::memory_order_relaxed);
+        return {lane, parcel};
+      }
+    }
+    return {nullptr, nullptr};
+  }
+
+  BlockJob<Sync>* FreeJob(Lane<Sync>& lane) {
+    for (BlockJob<Sync>& job : lane.jobs) {
+      if (job.users.load(std::memory_order_acquire) == 0) return &job;
+    }
+    return nullptr;
+  }
+
+  bool Stopped() const { return stop_.load(std::memory_order_relaxed); }
+
+  abi::TaskId IdOf(const abi::Task* task) const {
+    return static_cast<abi::TaskId>(
+        (reinterpret_cast<const char*>(task) - static_cast<const char*>(instance_.image)) /
+        abi::kUnit);
+  }
+
+  std::string Where(const abi::Task* task) const {
+    return task == nullptr ? std::string() : instance_.Describe(task) + ": ";
+  }
+
+  Instance instance_;
+  const abi::TaskId* roots_;
+  Crew<Sync>& crew_;
+  RunLimits limits_;
+
+  alignas(64) typename Sync::template Atomic<uint64_t> progress_{0};  // completed << 16 | active
+  alignas(64) typename Sync::template Atomic<bool> stop_{false};
+  std::mutex mutex_;
+  std::optional<Error> error_;
+};
+
+}  // namespace precast::sched

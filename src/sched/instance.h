@@ -1,0 +1,73 @@
+// Instance: what executing code needs to know of one image: where it lies, which addresses its
+// slots have, and how device addresses become pointers. KernelContext points at one.
+//
+// Immutable while its tasks execute; shared by all threads.
+#pragma once
+
+#include <precast/kernel.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "abi/image.h"
+#include "sched/kernel_table.h"
+
+namespace precast::sched {
+
+/// Kernel-side view of device memory.
+struct AddressSpace {
+  int64_t distance = 0;  // pointer = address + distance
+  /// The pointer for an address inside a live allocation, or null.
+  std::function<void*(uint64_t address)> translate;
+};
+
+struct Instance {
+  Instance(void* image_pointer, const KernelTable& table, const AddressSpace& space)
+      : image(image_pointer),
+        header(static_cast<const abi::Header*>(image_pointer)),
+        layouts(abi::At<abi::Layout>(image_pointer, header->layouts)),
+        slots(abi::At<abi::Slot>(image_pointer, header->slots)),
+        kernels(&table),
+        memory(&space) {}
+
+  void* image;
+  const abi::Header* header;
+  const abi::Layout* layouts;
+  const abi::Slot* slots;
+  const KernelTable* kernels;
+  const AddressSpace* memory;
+
+  char* Pointer(uint32_t slot, uint64_t offset) const {
+    return reinterpret_cast<char*>(slots[slot].address + offset +
+                                   static_cast<uint64_t>(memory->distance));
+  }
+  /// How messages name a task: "task 12 'softmax' (kernel softmax)".
+  std::string Describe(const abi::Task* task) const;
+  std::string_view TaskName(const abi::Task* task) const;
+};
+
+/// Kernel runs that one task consists of: its blocks, times its kernels when mixed.
+uint64_t Items(const Instance& instance, const abi::Task* task);
+
+/// Whether the task's condition holds, or it has none.
+bool ShouldRun(const Instance& instance, const abi::Task* task);
+
+/// Runs item `item` of a task on the calling thread. Items of a mixed task are ordered kernel by
+/// kernel. Requires: the task has a kernel.
+inline void RunItem(const Instance& instance, const abi::Task* task, uint64_t item) {
+  uint32_t kernel = task->kernel;
+  uint32_t block = static_cast<uint32_t>(item);
+  uint32_t sub_block = 0;
+  if ((task->flags & abi::kTaskMixed) != 0) [[unlikely]] {
+    const abi::Mix& mix = abi::At<abi::Mix>(instance.image, instance.header->mixes)[task->kernel];
+    uint64_t part = item / task->blocks;
+    block = static_cast<uint32_t>(item % task->blocks);
+    kernel = mix.kernel[part];
+    sub_block = part == 2 ? 1 : 0;
+  }
+  (*instance.kernels)[kernel].function(
+      KernelContext(&instance, task, block, task->blocks, sub_block));
+}
+
+}  // namespace precast::sched

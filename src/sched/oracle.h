@@ -1,0 +1,21 @@
+// The oracle: a serial interpreter of an image. It runs tasks one by one in submission order and so
+// defines what every other execution must give. It interprets the same bytes as the scheduler.
+#pragma once
+
+#include <cstdint>
+
+#include "sched/instance.h"
+
+namespace precast::sched {
+
+struct OracleOptions {
+  bool reverse_blocks = false;  ///< blocks of a task from last to first
+  /// Fill `out` tensors with a pattern before the task; an element that still holds it after the
+  /// task ran with two different patterns fails the run.
+  bool poison_outputs = false;
+};
+
+/// Throws what a kernel throws, as an Error that names the task. `completed` counts the tasks done.
+void RunOracle(const Instance& instance, const OracleOptions& options, uint64_t* completed);
+
+}  // namespace precast::sched

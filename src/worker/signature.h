@@ -1,0 +1,20 @@
+// Checks of what users hand to a worker: programs, and arguments against a program's signature.
+//
+// Threads: pure functions.
+#pragma once
+
+#include <precast/argument.h>
+#include <precast/program.h>
+
+namespace precast::detail {
+
+/// Throws `invalid_argument` when the program lacks a part or its parts contradict each other.
+void CheckProgram(const Program& program);
+
+/// Throws `mismatch` that names the argument, what was found and what is allowed.
+void CheckSignature(const Program& program, ArgList args);
+
+/// Throws `invalid_argument` outside 1 … 256.
+void CheckThreads(int threads);
+
+}  // namespace precast::detail

@@ -1,0 +1,257 @@
+#include <precast/worker.h>
+
+#include <algorithm>
+#include <random>
+#include <utility>
+
+#include "base/tensor_access.h"
+#include "platforms/registry.h"
+#include "worker/signature.h"
+#include "worker/worker_impl.h"
+
+namespace precast {
+
+namespace detail {
+
+namespace {
+
+WorkerProperties ToWorkerProperties(const device::Properties& p) {
+  return {.platform = p.platform,
+          .cube_cores = p.cube_cores,
+          .vector_cores = p.vector_cores,
+          .threads = p.threads,
+          .host_views = p.host_views,
+          .host_page_bytes = p.host_page_bytes,
+          .memory_bytes = p.memory_bytes,
+          .memory_in_use = p.memory_in_use,
+          .memory_committed = p.memory_committed};
+}
+
+}  // namespace
+
+WorkerImpl::WorkerImpl(WorkerOptions options, std::unique_ptr<device::Driver> driver)
+    : options_(std::move(options)),
+      driver_(std::move(driver)),
+      memory_(std::make_unique<device::DeviceMemory>(driver_.get())),
+      kernels_(driver_.get(), std::string(platforms::BaseName(options_.platform))),
+      next_serial_(std::random_device()()) {}
+
+WorkerImpl::~WorkerImpl() {
+  // Runs first: finishing one erases it from the set.
+  for (;;) {
+    RunState* run = nullptr;
+    {
+      std::lock_guard lock(mutex_);
+      if (in_flight_.empty()) break;
+      run = *in_flight_.begin();
+    }
+    run->Detach();
+  }
+  memory_->DropViews();
+  for (auto& context : contexts_) context->ReleasePinned();
+  for (auto& context : quarantined_) context->ReleasePinned();
+  for (auto& context : contexts_) context->ReleaseDevice();
+  for (auto& context : quarantined_) context->block = 0;  // a kernel may still write it
+  memory_->FreeAll();
+  try {
+    driver_->Reset();
+  } catch (const Error&) {
+    // Nothing of it is left here, and a destructor has nobody to tell.
+  }
+}
+
+std::unique_ptr<RunContext> WorkerImpl::TakeContext() {
+  {
+    std::lock_guard lock(mutex_);
+    if (!contexts_.empty()) {
+      std::unique_ptr<RunContext> context = std::move(contexts_.back());
+      contexts_.pop_back();
+      return context;
+    }
+  }
+  return std::make_unique<RunContext>(RunDevice{driver_.get(), memory_.get(), &kernels_});
+}
+
+void WorkerImpl::Return(RunState* run, std::unique_ptr<RunContext> context, bool quarantined) {
+  std::lock_guard lock(mutex_);
+  in_flight_.erase(run);
+  (quarantined ? quarantined_ : contexts_).push_back(std::move(context));
+}
+
+std::unique_ptr<RunState> WorkerImpl::Launch(const Orchestration& orchestration, ArgList args,
+                                             const RunOptions& options, const Program* program,
+                                             bool caller_waits) {
+  if ((options.reverse_blocks || options.poison_outputs) && !options.oracle) {
+    Fail(ErrorCode::invalid_argument, "reverse_blocks and poison_outputs need RunOptions::oracle");
+  }
+  if (program != nullptr) CheckSignature(*program, args);
+  RunParameters parameters;
+  parameters.serial = next_serial_.fetch_add(1, std::memory_order_relaxed);
+  parameters.threads = options.threads.value_or(options_.threads);
+  if (parameters.threads == 0) parameters.threads = driver_->properties().threads;
+  CheckThreads(parameters.threads);
+  parameters.heap = options.heap.value_or(options_.heap);
+  parameters.kernel_timeout = options.kernel_timeout.value_or(options_.kernel_timeout);
+  parameters.caller_waits = caller_waits;
+  parameters.options = options;
+  auto run = std::make_unique<RunState>(this, TakeContext(), parameters);
+  if (!caller_waits) {
+    std::lock_guard lock(mutex_);
+    in_flight_.insert(run.get());
+  }
+  run->Launch(orchestration, args, program);
+  return run;
+}
+
+const Program& WorkerImpl::Load(const Program& program) {
+  CheckProgram(program);
+  return program;
+}
+
+const Program& WorkerImpl::Load(const std::string& path) {
+  DynamicLibrary library(path);
+  const uint32_t* abi = library.FindSymbol<const uint32_t*>("precast_program_abi");
+  auto get = library.FindSymbol<const Program& (*)()>("precast_program");
+  if (abi == nullptr || get == nullptr) {
+    Fail(ErrorCode::bad_file, "'{}' is no precast program: it does not export '{}'", path,
+         abi == nullptr ? "precast_program_abi" : "precast_program");
+  }
+  if (*abi != kProgramAbi) {
+    Fail(ErrorCode::bad_file,
+         "'{}' was built for program interface {}, this library has {}: build it again", path, *abi,
+         kProgramAbi);
+  }
+  const Program& program = Load(get());
+  std::lock_guard lock(mutex_);
+  libraries_.push_back(std::move(library));
+  return program;
+}
+
+template <typename Access>
+void WorkerImpl::WithMemory(const char* call, const Tensor& tensor, std::optional<Bytes> bytes,
+                            bool writes, Access&& access) {
+  if (!tensor.is_contiguous()) {
+    Fail(ErrorCode::invalid_argument, "{}: {} is not contiguous", call, tensor.ToString());
+  }
+  device::Claimed claimed = memory_->Claim(tensor);
+  struct Claim {
+    device::DeviceMemory& memory;
+    uint32_t index;
+    ~Claim() { memory.Release(index); }
+  } claim{*memory_, claimed.index};
+  uint64_t extent = tensor.extent_bytes();
+  if (bytes && *bytes != extent) {
+    Fail(ErrorCode::out_of_range, "{}: {} bytes on the host for {} ({} bytes needed)", call, *bytes,
+         tensor.ToString(), extent);
+  }
+  std::lock_guard lock(launch_mutex_);
+  device::Ticket ticket =
+      writes ? memory_->LastUse(claimed.index) : memory_->LastWrite(claimed.index);
+  if (ticket != 0) driver_->Wait(ticket, std::chrono::nanoseconds::max());
+  access(claimed.address + TensorAccess::Offset(tensor), extent);
+}
+
+WorkerProperties WorkerImpl::properties() const {
+  WorkerProperties properties = ToWorkerProperties(driver_->properties());
+  if (options_.threads > 0) properties.threads = options_.threads;
+  return properties;
+}
+
+}  // namespace detail
+
+using detail::RunState;
+using detail::WorkerImpl;
+
+// RunHandle.
+
+RunHandle::RunHandle(std::unique_ptr<RunState> state) : state_(std::move(state)) {}
+RunHandle::RunHandle(RunHandle&&) noexcept = default;
+RunHandle& RunHandle::operator=(RunHandle&&) noexcept = default;
+RunHandle::~RunHandle() = default;
+
+namespace {
+
+RunState& StateOf(const std::unique_ptr<RunState>& state) {
+  if (!state) Fail(ErrorCode::invalid_argument, "a run handle that holds no run");
+  return *state;
+}
+
+}  // namespace
+
+bool RunHandle::done() { return StateOf(state_).Wait(std::chrono::nanoseconds(0)); }
+bool RunHandle::wait(std::chrono::nanoseconds timeout) { return StateOf(state_).Wait(timeout); }
+void RunHandle::wait() { StateOf(state_).Wait(std::chrono::nanoseconds::max()); }
+const RunReport& RunHandle::result() { return StateOf(state_).Result(); }
+
+// Worker.
+
+Worker::Worker(WorkerOptions options) {
+  if (options.threads != 0) detail::CheckThreads(options.threads);
+  auto driver = platforms::MakeDriver(options.platform, options.threads);
+  impl_ = std::make_unique<WorkerImpl>(std::move(options), std::move(driver));
+}
+Worker::~Worker() = default;
+
+Tensor Worker::malloc(const Shape& shape, DType dtype) {
+  return impl_->memory().Malloc(shape, dtype);
+}
+
+void Worker::free(const Tensor& tensor) { impl_->memory().Free(tensor); }
+
+void Worker::copy_to(const Tensor& device, const void* source, Bytes bytes) {
+  if (source == nullptr) Fail(ErrorCode::invalid_argument, "copy_to from a null pointer");
+  impl_->WithMemory("copy_to", device, bytes, true, [&](device::Address address, Bytes extent) {
+    impl_->driver().CopyToDevice(address, source, extent);
+  });
+}
+
+void Worker::copy_from(void* target, const Tensor& device, Bytes bytes) {
+  if (target == nullptr) Fail(ErrorCode::invalid_argument, "copy_from to a null pointer");
+  impl_->WithMemory("copy_from", device, bytes, false, [&](device::Address address, Bytes extent) {
+    impl_->driver().CopyToHost(target, address, extent);
+  });
+}
+
+void Worker::memset(const Tensor& device, uint8_t value) {
+  impl_->WithMemory("memset", device, {}, true, [&](device::Address address, Bytes extent) {
+    impl_->driver().Fill(address, value, extent);
+  });
+}
+
+uint64_t Worker::address(const Tensor& device) const { return impl_->memory().Of(device); }
+
+Tensor Worker::tensor_at(uint64_t address, const Shape& shape, DType dtype) const {
+  return impl_->memory().TensorAt(address, shape, dtype);
+}
+
+const Program& Worker::load(const Program& program) { return impl_->Load(program); }
+const Program& Worker::load(const std::string& path) { return impl_->Load(path); }
+
+RunReport Worker::run(const Orchestration& orchestration, ArgList args, const RunOptions& options) {
+  return impl_->Launch(orchestration, args, options, nullptr, true)->Result();
+}
+RunReport Worker::run(const Program& program, ArgList args, const RunOptions& options) {
+  return impl_->Launch(program.orchestration, args, options, &program, true)->Result();
+}
+RunHandle Worker::submit(const Orchestration& orchestration, ArgList args,
+                         const RunOptions& options) {
+  return RunHandle(impl_->Launch(orchestration, args, options, nullptr, false));
+}
+RunHandle Worker::submit(const Program& program, ArgList args, const RunOptions& options) {
+  return RunHandle(impl_->Launch(program.orchestration, args, options, &program, false));
+}
+
+WorkerProperties Worker::properties() const { return impl_->properties(); }
+
+std::vector<PlatformInfo> Platforms() {
+  std::vector<PlatformInfo> platforms;
+  for (const platforms::Entry& entry : platforms::List()) {
+    platforms.push_back(
+        {entry.name, entry.summary, entry.options, detail::ToWorkerProperties(entry.properties)});
+  }
+  return platforms;
+}
+
+std::string_view Version() { return PRECAST_VERSION; }
+
+}  // namespace precast

@@ -1,0 +1,67 @@
+// WorkerImpl: one device with all that belongs to it, and the pool of run contexts.
+//
+// Used by worker.cc. The order of members is the order of their construction; `Close` ends them in
+// the order that the device needs: runs, host views, pinned memory, allocations, the device itself.
+//
+// Threads: every call from any thread.
+#pragma once
+
+#include <precast/worker.h>
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "base/dynamic_library.h"
+#include "device/device_memory.h"
+#include "device/driver.h"
+#include "run/kernel_registry.h"
+#include "run/run_state.h"
+
+namespace precast::detail {
+
+class WorkerImpl final : public ContextOwner {
+ public:
+  WorkerImpl(WorkerOptions options, std::unique_ptr<device::Driver> driver);
+  ~WorkerImpl() override;
+
+  std::unique_ptr<RunState> Launch(const Orchestration& orchestration, ArgList args,
+                                   const RunOptions& options, const Program* program,
+                                   bool caller_waits);
+  const Program& Load(const Program& program);
+  const Program& Load(const std::string& path);
+
+  /// Calls `access` with a contiguous tensor's address and bytes when no unfinished run writes it
+  /// (or, for `writes`, touches it). Launches wait meanwhile.
+  template <typename Access>
+  void WithMemory(const char* call, const Tensor& tensor, std::optional<Bytes> bytes, bool writes,
+                  Access&& access);
+
+  device::Driver& driver() { return *driver_; }
+  device::DeviceMemory& memory() { return *memory_; }
+  WorkerProperties properties() const;
+
+  // ContextOwner.
+  void Return(RunState* run, std::unique_ptr<RunContext> context, bool quarantined) override;
+  std::mutex& launch_mutex() override { return launch_mutex_; }
+
+ private:
+  std::unique_ptr<RunContext> TakeContext();
+
+  const WorkerOptions options_;
+  std::vector<DynamicLibrary> libraries_;  // kernels are in them, so they outlive the driver
+  std::unique_ptr<device::Driver> driver_;
+  std::unique_ptr<device::DeviceMemory> memory_;
+  run::KernelRegistry kernels_;
+  std::atomic<uint32_t> next_serial_;
+  std::mutex launch_mutex_;
+  mutable std::mutex mutex_;  // guards what follows, and libraries_
+  std::vector<std::unique_ptr<RunContext>> contexts_;
+  std::vector<std::unique_ptr<RunContext>> quarantined_;
+  std::unordered_set<RunState*> in_flight_;  // submitted and not finished
+};
+
+}  // namespace precast::detail
