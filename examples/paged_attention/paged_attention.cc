@@ -1,0 +1,274 @@
+// paged_attention: attention of one new token per sequence over a paged KV cache.
+//
+// The keys and values of a sequence lie in blocks of a pool; its row of `block_table` says which,
+// in order, and `context_lens` how many tokens there are. The orchestration reads both to submit
+// four tasks for each block, as on an Ascend chip: a cube kernel for Q K^T, a vector kernel for the
+// block's softmax, a cube kernel for P V, and a vector kernel that joins the block's sums with
+// those of the blocks before it (online softmax). Tasks of different sequences are independent.
+#include "paged_attention/paged_attention_case.h"
+
+#include <precast/precast.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+using namespace precast;
+
+namespace {
+
+constexpr int64_t kMaxHeadDim = 512;  // a row as f32 on a kernel's stack: 2 KiB
+using Row = std::array<float, kMaxHeadDim>;
+
+void Convert(const bf16* source, int64_t n, float* target) {
+  for (int64_t i = 0; i < n; ++i) target[i] = static_cast<float>(source[i]);
+}
+
+/// The inner product of two rows. Partial sums in lanes let the compiler use vector registers.
+float Dot(const float* a, const float* b, int64_t n) {
+  constexpr int64_t kLanes = 16;
+  float lanes[kLanes] = {};
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    for (int64_t lane = 0; lane < kLanes; ++lane) lanes[lane] += a[i + lane] * b[i + lane];
+  }
+  float sum = 0;
+  for (; i < n; ++i) sum += a[i] * b[i];
+  for (float lane : lanes) sum += lane;
+  return sum;
+}
+
+/// scores[head, token] = query[head] . key[token]
+PRECAST_KERNEL(scores_of_block, Core::cube)(const KernelContext& k) {
+  auto query = k.tensor<const bf16>(0), keys = k.tensor<const bf16>(1);
+  auto scores = k.tensor<float>(2);
+  int64_t heads = query.shape(0), dim = query.shape(1);
+  std::vector<float> queries(static_cast<size_t>(heads * dim));
+  for (int64_t h = 0; h < heads; ++h) Convert(&query(h, 0), dim, queries.data() + h * dim);
+  Row key;
+  for (int64_t t = 0; t < keys.shape(0); ++t) {
+    Convert(&keys(t, 0), dim, key.data());
+    for (int64_t h = 0; h < heads; ++h) {
+      scores(h, t) = Dot(queries.data() + h * dim, key.data(), dim);
+    }
+  }
+}
+
+/// weights = exp(scale scores - top), with each head's maximum `top` and the sum of its weights.
+PRECAST_KERNEL(softmax_of_block, Core::vector)(const KernelContext& k) {
+  auto scores = k.tensor<const float>(0);
+  auto weights = k.tensor<float>(1), top = k.tensor<float>(2), sum = k.tensor<float>(3);
+  float scale = k.scalar<float>(0);
+  int64_t tokens = scores.shape(1);
+  for (int64_t h = 0; h < scores.shape(0); ++h) {
+    const float* score = &scores(h, 0);
+    float* weight = &weights(h, 0);
+    float highest = *std::max_element(score, score + tokens) * scale;
+    float total = 0;
+    for (int64_t t = 0; t < tokens; ++t) {
+      weight[t] = std::exp(score[t] * scale - highest);
+      total += weight[t];
+    }
+    top(h) = highest;
+    sum(h) = total;
+  }
+}
+
+/// outputs[head] = the sum over tokens of weights[head, token] value[token]
+PRECAST_KERNEL(values_of_block, Core::cube)(const KernelContext& k) {
+  auto weights = k.tensor<const float>(0);
+  auto values = k.tensor<const bf16>(1);
+  auto outputs = k.tensor<float>(2);
+  int64_t heads = outputs.shape(0), dim = outputs.shape(1);
+  std::fill_n(&outputs(0, 0), heads * dim, 0.0f);
+  Row value;
+  for (int64_t t = 0; t < values.shape(0); ++t) {
+    Convert(&values(t, 0), dim, value.data());
+    for (int64_t h = 0; h < heads; ++h) {
+      float weight = weights(h, t);
+      float* output = &outputs(h, 0);
+      for (int64_t d = 0; d < dim; ++d) output[d] += weight * value[static_cast<size_t>(d)];
+    }
+  }
+}
+
+/// The first block's maxima, sums and outputs become the sequence's.
+PRECAST_KERNEL(first_block, Core::vector)(const KernelContext& k) {
+  for (size_t i = 0; i < 3; ++i) {
+    auto source = k.tensor<const float>(i);
+    std::copy_n(source.data(), source.size(), k.tensor<float>(i + 3).data());
+  }
+}
+
+/// Joins a further block's with the sequence's: both are scaled to the greater of their maxima.
+PRECAST_KERNEL(next_block, Core::vector)(const KernelContext& k) {
+  auto top = k.tensor<const float>(0), sum = k.tensor<const float>(1);
+  auto output = k.tensor<const float>(2);
+  auto all_top = k.tensor<float>(3), all_sum = k.tensor<float>(4), all_output = k.tensor<float>(5);
+  for (int64_t h = 0; h < top.size(); ++h) {
+    float highest = std::max(all_top[h], top[h]);
+    float old_factor = std::exp(all_top[h] - highest), new_factor = std::exp(top[h] - highest);
+    all_top[h] = highest;
+    all_sum[h] = all_sum[h] * old_factor + sum[h] * new_factor;
+    const float* source = &output(h, 0);
+    float* target = &all_output(h, 0);
+    for (int64_t d = 0; d < output.shape(1); ++d) {
+      target[d] = target[d] * old_factor + source[d] * new_factor;
+    }
+  }
+}
+
+PRECAST_KERNEL(normalise, Core::vector)(const KernelContext& k) {
+  auto sum = k.tensor<const float>(0), sums = k.tensor<const float>(1);
+  auto output = k.tensor<float>(2);
+  for (int64_t h = 0; h < sum.size(); ++h) {
+    for (int64_t d = 0; d < output.shape(1); ++d) output(h, d) = sums(h, d) / sum[h];
+  }
+}
+
+/// What a sequence without tokens attends to.
+PRECAST_KERNEL(zero, Core::vector)(const KernelContext& k) {
+  auto output = k.tensor<float>(0);
+  std::fill_n(output.data(), output.size(), 0.0f);
+}
+
+enum : size_t { kQuery, kKeys, kValues, kBlockTable, kContextLens, kOutput };
+
+/// Where the blocks of a sequence lie, read with one access an element, a row or the whole table.
+class Tables {
+ public:
+  Tables(Orchestrator& o, const Args& args)
+      : o_(o),
+        table_(args.tensor(kBlockTable)),
+        lens_(args.tensor(kContextLens)),
+        reads_(static_cast<examples::Reads>(args.scalar<int32_t>(1))),
+        block_(args.tensor(kKeys).shape(1)),
+        pool_(args.tensor(kKeys).shape(0)) {
+    if (reads_ != examples::Reads::table) return;
+    all_.resize(static_cast<size_t>(table_.size()));
+    o_.get_tensor_data(table_, std::span(all_));
+  }
+
+  int64_t ContextOf(int64_t sequence) {
+    int64_t context = o_.get_tensor_data<int32_t>(lens_, {sequence});
+    if (context < 0 || context > table_.shape(1) * block_) {
+      o_.report_fatal(1, fmt::format("context_lens[{}] is {}; allowed: 0 to {}", sequence, context,
+                                     table_.shape(1) * block_));
+    }
+    return context;
+  }
+
+  /// The first `count` blocks of a sequence; valid until the next call.
+  std::span<const int32_t> BlocksOf(int64_t sequence, int64_t count) {
+    auto begin = static_cast<size_t>(sequence * table_.shape(1)), size = static_cast<size_t>(count);
+    if (reads_ == examples::Reads::table)
+      return Checked(sequence, std::span(all_).subspan(begin, size));
+    row_.resize(size);
+    if (reads_ == examples::Reads::row) {
+      o_.get_tensor_data(table_.select(0, sequence).slice(0, 0, count), std::span(row_));
+    } else {
+      for (int64_t i = 0; i < count; ++i) {
+        row_[static_cast<size_t>(i)] = o_.get_tensor_data<int32_t>(table_, {sequence, i});
+      }
+    }
+    return Checked(sequence, row_);
+  }
+
+ private:
+  std::span<const int32_t> Checked(int64_t sequence, std::span<const int32_t> blocks) {
+    for (int32_t block : blocks) {
+      if (block < 0 || block >= pool_) {
+        o_.report_fatal(2, fmt::format("block_table[{}] names block {}; allowed: 0 to {}", sequence,
+                                       block, pool_ - 1));
+      }
+    }
+    return blocks;
+  }
+
+  Orchestrator& o_;
+  const Tensor &table_, &lens_;
+  examples::Reads reads_;
+  int64_t block_, pool_;
+  std::vector<int32_t> all_, row_;
+};
+
+/// Attention of the heads in `query` over the first `context` tokens of `blocks`.
+void Attend(Orchestrator& o, const Tensor& query, const Tensor& keys, const Tensor& values,
+            std::span<const int32_t> blocks, int64_t context, float scale, const Tensor& output) {
+  int64_t heads = query.shape(0), dim = query.shape(1), block = keys.shape(1);
+  auto sequence_scope = o.scope();
+  Tensor all_top = o.alloc({heads}, DType::f32), all_sum = o.alloc({heads}, DType::f32);
+  Tensor all_output = o.alloc({heads, dim}, DType::f32);
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    int64_t tokens = std::min(block, context - static_cast<int64_t>(i) * block);
+    Tensor key = keys.select(0, blocks[i]).slice(0, 0, tokens);
+    Tensor value = values.select(0, blocks[i]).slice(0, 0, tokens);
+    auto block_scope = o.scope();
+    Tensor scores = o.alloc({heads, tokens}, DType::f32);
+    Tensor weights = o.alloc({heads, tokens}, DType::f32);
+    Tensor top = o.alloc({heads}, DType::f32), sum = o.alloc({heads}, DType::f32);
+    Tensor sums = o.alloc({heads, dim}, DType::f32);
+    o.submit(scores_of_block, {in(query), in(key), out(scores)});
+    o.submit(softmax_of_block, {in(scores), out(weights), out(top), out(sum), scale});
+    o.submit(values_of_block, {in(weights), in(value), out(sums)});
+    if (i == 0) {
+      o.submit(first_block,
+               {in(top), in(sum), in(sums), out(all_top), out(all_sum), out(all_output)});
+    } else {
+      o.submit(next_block,
+               {in(top), in(sum), in(sums), inout(all_top), inout(all_sum), inout(all_output)});
+    }
+  }
+  o.submit(normalise, {in(all_sum), in(all_output), out(output)});
+}
+
+void PagedAttention(Orchestrator& o, const Args& args) {
+  const Tensor &query = args.tensor(kQuery), &keys = args.tensor(kKeys);
+  const Tensor &values = args.tensor(kValues), &output = args.tensor(kOutput);
+  int64_t heads = query.shape(1), dim = query.shape(2);
+  int64_t block = keys.shape(1), kv_heads = keys.shape(2);
+  if (dim > kMaxHeadDim || dim != keys.shape(3) || heads % kv_heads != 0 ||
+      values.shape() != keys.shape() || output.shape() != query.shape()) {
+    o.report_fatal(3, fmt::format("query {}, keys {}, values {} and output {} do not fit together; "
+                                  "a head has at most {} values",
+                                  query.ToString(), keys.ToString(), values.ToString(),
+                                  output.ToString(), kMaxHeadDim));
+  }
+  Tables tables(o, args);
+  int64_t group = heads / kv_heads;  // query heads that share a KV head
+  for (int64_t b = 0; b < query.shape(0); ++b) {
+    int64_t context = tables.ContextOf(b);
+    if (context == 0) {
+      o.submit(zero, {out(output.select(0, b))});
+      continue;
+    }
+    std::span<const int32_t> blocks = tables.BlocksOf(b, (context + block - 1) / block);
+    for (int64_t h = 0; h < kv_heads; ++h) {
+      Attend(o, query.select(0, b).view({h * group, 0}, {group, dim}), keys.select(2, h),
+             values.select(2, h), blocks, context, args.scalar<float>(0),
+             output.select(0, b).view({h * group, 0}, {group, dim}));
+    }
+  }
+}
+
+}  // namespace
+
+PRECAST_PROGRAM(paged_attention) {
+  return {.name = "paged_attention",
+          .summary = "attention over a paged KV cache: the block table decides the graph",
+          .orchestration = PagedAttention,
+          .signature = {{Direction::in, DType::bf16, 3, "query"},   // batch, heads, dim
+                        {Direction::in, DType::bf16, 4, "keys"},    // pool, block, kv heads, dim
+                        {Direction::in, DType::bf16, 4, "values"},  // the same
+                        {Direction::in, DType::i32, 2, "block_table"},  // batch, blocks
+                        {Direction::in, DType::i32, 1, "context_lens"},
+                        {Direction::out, DType::f32, 3, "output"},  // batch, heads, dim
+                        {Direction::scalar, DType::f32, 0, "scale"},
+                        {Direction::scalar, DType::i32, 0, "reads"}},
+          .kernels = {scores_of_block, softmax_of_block, values_of_block, first_block, next_block,
+                      normalise, zero},
+          .cases = examples::PagedAttentionCases(),
+          .params = examples::PagedAttentionParams()};
+}

@@ -1,0 +1,44 @@
+// Command: one word after `precast`, with its options. command_line.cc lists them.
+//
+// A command is made, declared and run once, on one thread.
+#pragma once
+
+#include <precast/program.h>
+
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace precast::cli {
+
+class Output;
+
+/// The programs that are built in.
+using Programs = std::vector<const Program*>;
+
+/// What the process returns.
+enum ExitCode : int {
+  kSuccess = 0,
+  kFailure = 1,  ///< the run failed, or its golden check did
+  kUsage = 2,    ///< what was asked makes no sense: an unknown name, a bad value
+};
+
+class Command {
+ public:
+  virtual ~Command() = default;
+  virtual std::string name() const = 0;
+  virtual std::string summary() const = 0;
+  /// "precast run PROGRAM [OPTIONS]"
+  virtual std::string usage() const = 0;
+  /// Adds options and help to `app`. `args` is what follows the command's name: options may depend
+  /// on it.
+  virtual void Declare(CLI::App& app, const std::vector<std::string>& args) = 0;
+  /// Called after the options were parsed. Returns an ExitCode or throws `Error`; its code `usage`
+  /// becomes kUsage, every other one kFailure.
+  virtual int Run(Output& output) = 0;
+};
+
+}  // namespace precast::cli

@@ -1,0 +1,56 @@
+#include "cli/job.h"
+
+#include "base/log.h"
+#include "base/units.h"
+#include "cli/names.h"
+#include "cli/progress.h"
+
+#include <precast/error.h>
+
+#include <fmt/format.h>
+
+#include <memory>
+
+namespace precast::cli {
+
+const Case& FindCase(const Program& program, const std::string& name) {
+  if (program.cases.empty()) {
+    Fail(ErrorCode::usage, "program '{}' has no cases, so there is nothing to run", program.name);
+  }
+  if (name.empty()) return program.cases.front();
+  std::vector<std::string> names;
+  for (const Case& kase : program.cases) {
+    if (kase.name == name) return kase;
+    names.push_back(kase.name);
+  }
+  FailUnknown("case", name, names);
+}
+
+JobResult RunJob(Worker& worker, const Program& program, const Case& kase, const Params& params,
+                 const JobOptions& options, Progress& progress, const Log& log) {
+  JobResult result;
+  bool check = options.golden && !options.run.skip_device_run;
+  progress.Show(fmt::format("preparing {}, case {}", program.name, kase.name));
+  std::unique_ptr<CaseRun> run =
+      kase.make({.worker = worker, .params = params, .golden = check, .stream = options.stream});
+
+  for (int round = 0; run->WantsRound(round, options.rounds); ++round) {
+    progress.Show(options.rounds > 0 ? fmt::format("round {} of {}", round + 1, options.rounds)
+                                     : fmt::format("round {}", round + 1));
+    RunReport report = worker.run(program, run->Args(round), options.run);
+    log.Info("round {}: {} in all, {} in execute", round + 1, FormatMicroseconds(report.total_us),
+             FormatMicroseconds(report[Phase::execute].wall_us));
+    run->After(round, report);
+    result.rounds.push_back(std::move(report));
+  }
+  if (check) {
+    progress.Show("checking the results");
+    result.golden = run->Check();
+  }
+  progress.Pause();
+  if (const std::string* text = run->Text()) result.text = *text;
+  result.summary = run->Summary();
+  return result;
+}
+
+}  // namespace precast::cli

@@ -1,0 +1,33 @@
+// How the command shows what a job did: for people, and as one JSON document.
+#pragma once
+
+#include "cli/job.h"
+
+#include <precast/error.h>
+#include <precast/report.h>
+
+#include <string>
+#include <vector>
+
+namespace precast::cli {
+
+class Output;
+
+/// What was run, as the user named it.
+struct JobNames {
+  std::string program, case_name, platform;
+};
+
+/// The round that stands for all in a table: of jobs that make text the last one, else the one of
+/// median total time. Requires: there are rounds.
+size_t TypicalRound(const JobResult& result);
+
+/// What was run, the phases of one round, the golden check, the case's own lines.
+void PrintTable(Output& output, const JobNames& names, const JobResult& result);
+
+/// {"program","case","platform","golden","max_abs_err","text"?,"rounds"}
+std::string JsonDocument(const JobNames& names, const JobResult& result);
+/// {"program","case","platform","error":{"code","message"}}
+std::string JsonDocument(const JobNames& names, const Error& error);
+
+}  // namespace precast::cli

@@ -1,0 +1,58 @@
+// `precast run PROGRAM`: runs one case of a program and reports.
+#pragma once
+
+#include "cli/command.h"
+#include "cli/job.h"
+
+#include <precast/worker.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace precast {
+class Log;
+}
+
+namespace precast::cli {
+
+struct JobNames;
+
+class RunCommand : public Command {
+ public:
+  explicit RunCommand(const Programs& programs) : programs_(programs) {}
+
+  std::string name() const override { return "run"; }
+  std::string summary() const override { return "Run a program and report where the time went"; }
+  std::string usage() const override { return "precast run PROGRAM [OPTIONS]"; }
+  void Declare(CLI::App& app, const std::vector<std::string>& args) override;
+  int Run(Output& output) override;
+
+ private:
+  const Program& FindProgram(const std::string& name);
+  void DeclareParameters(CLI::App& app);
+  Params MakeParams() const;
+  JobResult RunOn(Worker& worker, const Case& kase, const Params& params, Output& output,
+                  const Log& log) const;
+  bool json() const { return report_ == "json"; }
+
+  const Programs& programs_;
+  std::unique_ptr<Worker> describer_;  // holds a shared library open while its options are parsed
+  const Program* program_ = nullptr;
+
+  std::string program_name_;
+  std::string platform_ = "cpu";
+  std::string case_name_;
+  std::string report_ = "table";
+  std::string golden_ = "check";
+  std::string log_level_ = "warn";
+  int rounds_ = 0;
+  int threads_ = 0;
+  bool skip_device_run_ = false;
+  bool oracle_ = false;
+  std::vector<std::string> settings_;                             // --set key=value
+  std::vector<std::pair<std::string, std::string>> own_options_;  // --key value
+};
+
+}  // namespace precast::cli

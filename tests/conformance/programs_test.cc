@@ -1,0 +1,74 @@
+// Programs: loading, signatures, and runs by program.
+#include "conformance/conformance.h"
+
+namespace precast::conformance {
+namespace {
+
+using scenes::bump;
+using scenes::copy;
+
+Program AddProgram() {
+  return {.name = "bump_all",
+          .summary = "every tensor is bumped",
+          .orchestration =
+              [](Orchestrator& o, const Args& args) {
+                for (size_t i = 0; i < args.tensors(); ++i) {
+                  o.submit(bump, {inout(args.tensor(i)), args.scalar<int64_t>(0)});
+                }
+              },
+          .signature = {{Direction::scalar, DType::i64, 0, "value"},
+                        {Direction::inout, DType::i64, 1, "first"},
+                        {Direction::inout, DType::i64, ArgSpec::kAnyRank, "others"}},
+          .variadic = true,
+          .kernels = {bump}};
+}
+
+class ProgramTest : public OnPlatform {
+ protected:
+  Worker worker_{Options()};
+};
+PRECAST_ON_ALL_PLATFORMS(ProgramTest);
+
+TEST_P(ProgramTest, RunsALoadedProgram) {
+  Program program = AddProgram();
+  const Program& loaded = worker_.load(program);
+  EXPECT_EQ(loaded.name, "bump_all");
+  std::vector<int64_t> x = Counted(4), y = Counted(6), z = Counted(4, 100);
+  Tensor matrix = Tensor::host(y.data(), {2, 3});
+  worker_.run(loaded, {int64_t{2}, inout(x), inout(matrix), inout(z)});
+  EXPECT_EQ(x[3], Join(3, 2));
+  EXPECT_EQ(y[5], Join(5, 2));
+  EXPECT_EQ(z[0], Join(100, 2));
+  worker_.submit(loaded, {int64_t{3}, inout(x)}).result();
+  EXPECT_EQ(x[3], Join(Join(3, 2), 3));
+}
+
+TEST_P(ProgramTest, RunsAProgramThatWasNotLoaded) {
+  Program program = AddProgram();
+  std::vector<int64_t> x = Counted(4);
+  worker_.run(program, {int64_t{2}, inout(x)});
+  EXPECT_EQ(x[3], Join(3, 2));
+}
+
+TEST_P(ProgramTest, LoadingTwiceIsOneProgram) {
+  Program program = AddProgram();
+  EXPECT_EQ(&worker_.load(program), &worker_.load(program));
+}
+
+TEST_P(ProgramTest, ProgramsAndPlainOrchestrationsAlternate) {
+  Program program = AddProgram();
+  worker_.load(program);
+  std::vector<int64_t> x = Counted(4), y(4);
+  for (int i = 0; i < 4; ++i) {
+    worker_.run(program, {int64_t{1}, inout(x)});
+    worker_.run(
+        [](Orchestrator& o, const Args& args) {
+          o.submit(copy, {in(args.tensor(0)), out(args.tensor(1))});
+        },
+        {in(x), out(y)});
+    EXPECT_EQ(x, y);
+  }
+}
+
+}  // namespace
+}  // namespace precast::conformance
