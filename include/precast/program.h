@@ -86,6 +86,8 @@ class CaseRun {
   virtual std::vector<Arg> Args(int round) = 0;
   /// How many rounds to run when the user asked for `asked` (0: not said). Called before each round.
   virtual bool WantsRound(int round, int asked) { return round < (asked > 0 ? asked : 1); }
+  /// What the runs of this case need beyond what the user asked for.
+  virtual void Adjust(RunOptions& /*options*/) const {}
   virtual void After(int /*round*/, const RunReport& /*report*/) {}
   virtual GoldenResult Check() = 0;
   /// Text that the case produced so far, for jobs that produce text.

@@ -9,7 +9,9 @@
 
 #include <fmt/format.h>
 
+#include <exception>
 #include <memory>
+#include <new>
 
 namespace precast::cli {
 
@@ -26,18 +28,22 @@ const Case& FindCase(const Program& program, const std::string& name) {
   FailUnknown("case", name, names);
 }
 
-JobResult RunJob(Worker& worker, const Program& program, const Case& kase, const Params& params,
-                 const JobOptions& options, Progress& progress, const Log& log) {
+namespace {
+
+JobResult RunRounds(Worker& worker, const Program& program, const Case& kase, const Params& params,
+                    const JobOptions& options, Progress& progress, const Log& log) {
   JobResult result;
   bool check = options.golden && !options.run.skip_device_run;
   progress.Show(fmt::format("preparing {}, case {}", program.name, kase.name));
   std::unique_ptr<CaseRun> run =
       kase.make({.worker = worker, .params = params, .golden = check, .stream = options.stream});
 
+  RunOptions run_options = options.run;
+  run->Adjust(run_options);
   for (int round = 0; run->WantsRound(round, options.rounds); ++round) {
     progress.Show(options.rounds > 0 ? fmt::format("round {} of {}", round + 1, options.rounds)
                                      : fmt::format("round {}", round + 1));
-    RunReport report = worker.run(program, run->Args(round), options.run);
+    RunReport report = worker.run(program, run->Args(round), run_options);
     log.Info("round {}: {} in all, {} in execute", round + 1, FormatMicroseconds(report.total_us),
              FormatMicroseconds(report[Phase::execute].wall_us));
     run->After(round, report);
@@ -51,6 +57,22 @@ JobResult RunJob(Worker& worker, const Program& program, const Case& kase, const
   if (const std::string* text = run->Text()) result.text = *text;
   result.summary = run->Summary();
   return result;
+}
+
+}  // namespace
+
+JobResult RunJob(Worker& worker, const Program& program, const Case& kase, const Params& params,
+                 const JobOptions& options, Progress& progress, const Log& log) {
+  try {
+    return RunRounds(worker, program, kase, params, options, progress, log);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    Fail(ErrorCode::out_of_memory, "{}, case {}: host memory is exhausted", program.name,
+         kase.name);
+  } catch (const std::exception& exception) {
+    Fail(ErrorCode::orchestration, "{}, case {}: {}", program.name, kase.name, exception.what());
+  }
 }
 
 }  // namespace precast::cli

@@ -55,13 +55,13 @@ std::string ToTable(const RunReport& report) {
   // Between and around the phases. Clock noise is not worth a line.
   if (whole_us - sum_us > 0.001 * whole_us) table += Row("other", whole_us - sum_us, whole_us, 0);
   table += Row("total", whole_us, whole_us, bytes);
-  table += Row("control plane", report.control_plane_us(), whole_us, 0);
-  if (report.in_kernels_us >= 0) table += Row("in kernels", report.in_kernels_us, whole_us, 0);
+  table += Row("  control plane", report.control_plane_us(), whole_us, 0);
+  if (report.in_kernels_us >= 0) table += Row("  in kernels", report.in_kernels_us, whole_us, 0);
 
-  table += fmt::format("graph   {}, {}, {}, image {}", Plural(report.graph.tasks, "task", "tasks"),
-                       Plural(report.graph.edges, "edge", "edges"),
-                       Plural(report.graph.blocks, "block", "blocks"),
-                       FormatBytes(report.graph.image_bytes));
+  table += fmt::format(
+      "\ngraph   {}, {}, {}, image {}", Plural(report.graph.tasks, "task", "tasks"),
+      Plural(report.graph.edges, "edge", "edges"), Plural(report.graph.blocks, "block", "blocks"),
+      FormatBytes(report.graph.image_bytes));
   if (report.threads > 0) {
     table +=
         fmt::format(", {}", Plural(static_cast<uint64_t>(report.threads), "thread", "threads"));

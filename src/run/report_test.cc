@@ -46,18 +46,19 @@ TEST(Report, TableIsAligned) {
   report.in_kernels_us = 900;
   report.warnings = {"host memory is not pinned"};
   auto lines = Lines(ToTable(report));
-  ASSERT_EQ(lines.size(), 1 + kPhases + 4 + 4);
+  ASSERT_EQ(lines.size(), 1 + kPhases + 4 + 5);
   EXPECT_EQ(lines[0], "phase                   time     share        bytes");
   EXPECT_EQ(lines[1], "args                 4.00 us     0.0 %     8.00 MiB");
   EXPECT_EQ(lines[5], "execute              1.02 ms     4.7 %            -");
   EXPECT_EQ(lines[8], "other                 156 us     0.7 %            -");
   EXPECT_EQ(lines[9], "total                22.0 ms   100.0 %     8.00 MiB");
-  EXPECT_EQ(lines[10], "control plane         336 us     1.5 %            -");
-  EXPECT_EQ(lines[11], "in kernels            900 us     4.1 %            -");
-  EXPECT_EQ(lines[12], "graph   1 task, 1,234 edges, 96 blocks, image 1.50 KiB, 2 threads");
-  EXPECT_EQ(lines[13], "copies  1 control, 2 staging, 1 back, 12.0 MiB");
-  EXPECT_EQ(lines[14], "heap    peak 4.00 MiB, reused 640 B, 3 edges added");
-  EXPECT_EQ(lines[15], "warning: host memory is not pinned");
+  EXPECT_EQ(lines[10], "  control plane       336 us     1.5 %            -");
+  EXPECT_EQ(lines[11], "  in kernels          900 us     4.1 %            -");
+  EXPECT_EQ(lines[12], "");
+  EXPECT_EQ(lines[13], "graph   1 task, 1,234 edges, 96 blocks, image 1.50 KiB, 2 threads");
+  EXPECT_EQ(lines[14], "copies  1 control, 2 staging, 1 back, 12.0 MiB");
+  EXPECT_EQ(lines[15], "heap    peak 4.00 MiB, reused 640 B, 3 edges added");
+  EXPECT_EQ(lines[16], "warning: host memory is not pinned");
   EXPECT_FALSE(ToTable(report).ends_with('\n'));
   EXPECT_EQ(fmt::format("{}", report), ToTable(report));
 }

@@ -386,6 +386,10 @@ void RunBuilder::Set(const Tensor& tensor, std::span<const int64_t> index, DType
     graph_.SetFilled(range.buffer);
     return;
   }
+  if (Builder::IsReadOnly(tensor)) {
+    Fail(ErrorCode::mismatch, "{}: an 'in' argument in device memory; declare it 'inout'",
+         Describe(kCall, range, index));
+  }
   const Use* use = UseOf(range.buffer);
   WaitFor(device_.memory->LastUse(use->allocation));
   if (void* view = device_.memory->HostView(use->allocation)) {

@@ -1,0 +1,46 @@
+// The kernels of a Qwen3 decoder, for one token at a time.
+//
+// Numbers are float32 throughout; only weights have other types, and are converted as they are
+// read. A matrix W of shape [rows, cols] maps `cols` numbers to `rows`; its tensor is f32, f16 or
+// bf16 of that shape, or u8 [rows, bytes of a row] for Q8_0. Tensors and scalars are listed in
+// order.
+#pragma once
+
+#include <precast/kernel.h>
+
+#include <cstdint>
+
+namespace precast::qwen3 {
+
+/// W [vocab, n], out x [n]; token (i32). x = row `token` of W.
+void Embed(const KernelContext& k);
+/// x [n], weight [n], out y [n]; eps (f32). y = x / rms(x) * weight.
+void RmsNorm(const KernelContext& k);
+/// W, x, out y. y = W x. Blocks share the rows.
+void MatVec(const KernelContext& k);
+/// W, x, inout y. y += W x. Blocks share the rows.
+void MatVecAdd(const KernelContext& k);
+/// x [heads * head_dim], weight [head_dim], out y; eps (f32), base (f32), position (i32).
+/// Each head: RMS norm, then rotary embedding that turns the pairs (i, i + head_dim / 2).
+void NormRotate(const KernelContext& k);
+/// q [heads * head_dim], keys and values [pages, page, kv_heads * head_dim], table [pages],
+/// out part [heads, head_dim + 2]; first (i32), count (i32), head_dim (i32).
+/// Attention of q over `count` positions from `first` on, found through the table. A part holds for
+/// each head the weighted sum of values, the largest score, and the sum of weights. Blocks share
+/// the heads.
+void AttendChunk(const KernelContext& k);
+/// parts [chunks, heads, head_dim + 2], out y [heads * head_dim]. Blocks share the heads.
+void AttendMerge(const KernelContext& k);
+/// gate [n], up [n], out y [n]. y = gate * sigmoid(gate) * up.
+void SwiGlu(const KernelContext& k);
+
+inline constexpr Kernel embed{"embed", Core::vector, &Embed, ""};
+inline constexpr Kernel rms_norm{"rms_norm", Core::vector, &RmsNorm, ""};
+inline constexpr Kernel mat_vec{"mat_vec", Core::cube, &MatVec, ""};
+inline constexpr Kernel mat_vec_add{"mat_vec_add", Core::cube, &MatVecAdd, ""};
+inline constexpr Kernel norm_rotate{"norm_rotate", Core::vector, &NormRotate, ""};
+inline constexpr Kernel attend_chunk{"attend_chunk", Core::vector, &AttendChunk, ""};
+inline constexpr Kernel attend_merge{"attend_merge", Core::vector, &AttendMerge, ""};
+inline constexpr Kernel swiglu{"swiglu", Core::vector, &SwiGlu, ""};
+
+}  // namespace precast::qwen3
