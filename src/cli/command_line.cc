@@ -79,7 +79,11 @@ std::vector<std::string> SplitEmptyValues(const std::vector<std::string>& args) 
 
 class HelpFormatter : public CLI::Formatter {
  public:
-  explicit HelpFormatter(std::string usage) : usage_(std::move(usage)) { column_width(30); }
+  explicit HelpFormatter(std::string usage) : usage_(std::move(usage)) {
+    column_width(30);
+    label("Subcommands", "Commands");
+    label("Positionals", "Argument");
+  }
   std::string make_usage(const CLI::App* /*app*/, std::string /*name*/) const override {
     return "\nUsage: " + usage_ + "\n";
   }

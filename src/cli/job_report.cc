@@ -80,6 +80,7 @@ size_t TypicalRound(const JobResult& result) {
 
 void PrintTable(Output& output, const JobNames& names, const JobResult& result) {
   output.EndLine();
+  if (result.text) output.Write("\n");  // between the text and what is said about it
   output.Write(fmt::format("{}, case {}, on {}", output.Bold(names.program), names.case_name,
                            names.platform));
   if (!result.rounds.empty()) {

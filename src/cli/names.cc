@@ -26,13 +26,18 @@ size_t EditDistance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
+// An option's name without its dashes, which say nothing about what was meant.
+std::string_view Bare(std::string_view name) {
+  return name.substr(std::min(name.find_first_not_of('-'), name.size()));
+}
+
 }  // namespace
 
 std::string Nearest(std::string_view found, const std::vector<std::string>& names) {
   std::string nearest;
-  size_t best = std::max<size_t>(1, found.size() / 3) + 1;
+  size_t best = Bare(found).size() / 3 + 1;
   for (const std::string& name : names) {
-    size_t distance = EditDistance(found, name);
+    size_t distance = EditDistance(Bare(found), Bare(name));
     if (distance < best) {
       best = distance;
       nearest = name;

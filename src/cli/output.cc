@@ -38,7 +38,8 @@ std::string Output::Styled(std::string_view code, std::string_view text) const {
   return fmt::format("\x1b[{}m{}\x1b[0m", code, text);
 }
 
-void Output::FailWrite() const {
+void Output::FailWrite() {
+  failed_ = true;
   Fail(ErrorCode::io, "cannot write to standard output: {}",
        std::generic_category().message(errno != 0 ? errno : EIO));
 }

@@ -24,6 +24,8 @@ class Output {
   void Flush();
 
   bool is_terminal() const { return terminal_; }
+  /// A write failed: nothing more will arrive.
+  bool failed() const { return failed_; }
 
   // Text in a style on a terminal; the text alone elsewhere.
   std::string Bold(std::string_view text) const { return Styled("1", text); }
@@ -34,12 +36,13 @@ class Output {
 
  private:
   std::string Styled(std::string_view code, std::string_view text) const;
-  [[noreturn]] void FailWrite() const;
+  [[noreturn]] void FailWrite();
 
   std::FILE* stream_;
   bool terminal_;
   bool color_;
   bool line_start_ = true;
+  bool failed_ = false;
 };
 
 }  // namespace precast::cli

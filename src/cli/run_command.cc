@@ -64,13 +64,23 @@ std::string DescribeCases(const Program& program) {
   return text;
 }
 
-// Runs `call`; unknown names and values out of range in it are mistakes of the command line.
+// Runs `call`, all of whose failures are mistakes of the command line.
 template <typename Call>
 decltype(auto) AsUsage(Call call) {
   try {
     return call();
   } catch (const Error& error) {
-    if (error.code() != ErrorCode::not_found && error.code() != ErrorCode::invalid_argument) throw;
+    throw Error(ErrorCode::usage, error.message(), error.location());
+  }
+}
+
+std::unique_ptr<Worker> MakeWorker(const WorkerOptions& options) {
+  try {
+    return std::make_unique<Worker>(options);
+  } catch (const Error& error) {
+    bool named_wrong =
+        error.code() == ErrorCode::not_found || error.code() == ErrorCode::invalid_argument;
+    if (!named_wrong) throw;
     throw Error(ErrorCode::usage, error.message(), error.location());
   }
 }
@@ -101,7 +111,7 @@ void RunCommand::Declare(CLI::App& app, const std::vector<std::string>& args) {
                "Build and send the graph, execute nothing; implies --golden skip");
   app.add_flag("--oracle", oracle_, "Run tasks one by one in the order of submission");
   AddChoice(app, "--log-level", log_level_, {"trace", "debug", "info", "warn", "error", "off"},
-            "Messages on standard error:");
+            "Messages to show:");
 
   std::string footer(kExamples);
   std::string name = FirstPositional(app, args);
@@ -172,7 +182,6 @@ JobResult RunCommand::RunOn(Worker& worker, const Case& kase, const Params& para
   options.golden = golden_ == "check";
   options.run.skip_device_run = skip_device_run_;
   options.run.oracle = oracle_;
-  options.run.measure_kernels = !oracle_;
   if (!json()) {
     options.stream = [&](std::string_view text) {
       // Where both go to one terminal, the text itself is the progress.
@@ -195,21 +204,20 @@ int RunCommand::Run(Output& output) {
   JobNames names{program_->name, kase.name, platform_};
   Log log(ParseLogLevel(log_level_));
   try {
-    std::unique_ptr<Worker> worker = AsUsage([&] {
-      return std::make_unique<Worker>(
-          WorkerOptions{.platform = platform_, .threads = threads_, .log_level = log_level_});
-    });
+    std::unique_ptr<Worker> worker =
+        MakeWorker({.platform = platform_, .threads = threads_, .log_level = log_level_});
     JobResult result = RunOn(*worker, kase, params, output, log);
     if (json()) output.Write(JsonDocument(names, result));
     if (report_ == "table") PrintTable(output, names, result);
     output.EndLine();
     output.Flush();
     if (!result.golden || result.golden->pass) return kSuccess;
-    log.Error("the results differ from the reference: {}", result.golden->detail);
+    bool seen = report_ == "table" && output.is_terminal();
+    if (!seen) log.Error("the results differ from the reference: {}", result.golden->detail);
     return kFailure;
   } catch (const Error& error) {
-    // Something that reads a document gets one. Where writing is what failed, it can't.
-    if (json() && error.code() != ErrorCode::usage && error.code() != ErrorCode::io) {
+    // Something that reads a document gets one.
+    if (json() && error.code() != ErrorCode::usage && !output.failed()) {
       output.WriteNow(JsonDocument(names, error));
     }
     throw;

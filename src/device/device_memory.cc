@@ -80,8 +80,9 @@ DeviceMemory::Entry& DeviceMemory::EntryOf(const Tensor& tensor) const {
     FailForeign(tensor);
   }
   Entry* entry = Find(TensorAccess::Buffer(tensor));
-  if (entry == nullptr) [[unlikely]]
+  if (entry == nullptr) [[unlikely]] {
     FailStale(tensor);
+  }
   return *entry;
 }
 
@@ -239,8 +240,9 @@ Claimed DeviceMemory::Claim(const Tensor& tensor) {
   uint32_t generation = TensorAccess::Generation(tensor);
   uint64_t state = entry.state.load(std::memory_order_relaxed);
   do {
-    if (Generation(state) != generation) [[unlikely]]
+    if (Generation(state) != generation) [[unlikely]] {
       FailStale(tensor);
+    }
   } while (!entry.state.compare_exchange_weak(state, state + 1, std::memory_order_acquire,
                                               std::memory_order_relaxed));
   return {TensorAccess::Buffer(tensor), entry.address, entry.bytes};

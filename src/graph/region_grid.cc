@@ -6,42 +6,20 @@ namespace precast::graph {
 
 namespace {
 
-constexpr size_t kFirstLines = 64;
-constexpr size_t kLinesForOneRegion = 16;  // its block and the nodes above
+constexpr size_t kFirstLines = 256;
 
-// Sizes h and h' are in one class when this is equal.
+// Sizes with the same logarithm are in one class.
 uint8_t SizeLog(uint64_t size) { return static_cast<uint8_t>(std::bit_width(size - 1)); }
 
 }  // namespace
 
-void BoxTable::Clear() {
-  if (++epoch_ == 0) {
-    boxes_.clear();
-    epoch_ = 1;
-  }
-}
-
-const Box& BoxTable::Learn(uint32_t id, const abi::Layout& layout) {
-  if (id >= boxes_.size()) boxes_.resize(std::max<size_t>({id + 1, boxes_.size() * 2, 64}));
-  boxes_[id] = {epoch_, Normalize(layout)};
-  return boxes_[id].box;
-}
-
-Divider Divider::By(uint64_t value) {
-  // floor(n / value) = floor(n · ceil(2^(63+l) / value) / 2^(63+l)) for n < 2^63, l = ceil(log2 value).
-  __extension__ using Wide = unsigned __int128;
-  uint32_t log = static_cast<uint32_t>(std::bit_width(value - 1));
-  Wide power = static_cast<Wide>(1) << (63 + log);
-  return {value, static_cast<uint64_t>((power + value - 1) / value), log};
-}
-
 RegionGrid::RegionGrid() : lines_(kFirstLines), regions_(64), classes_(1), grids_(1) {
-  shift_ = 64 - static_cast<uint32_t>(std::countr_zero(lines_.size()));
+  SetLines(lines_.size());
 }
 
 void RegionGrid::Clear() {
   if (++epoch_ == 0) {
-    for (Line& line : lines_) line.epoch = 0;
+    for (Line& line : lines_) line.tag = 0;
     epoch_ = 1;
   }
   lines_used_ = 0;
@@ -58,11 +36,6 @@ uint32_t RegionGrid::Add(uint64_t bytes) {
 
 RegionGrid::Spot RegionGrid::Locate(Grid& grid, uint64_t begin, uint32_t layout, const Box& box) {
   uint64_t pitch = grid.pitch.value;
-  uint64_t row = 0, column = begin;
-  if (pitch != 0) {
-    row = grid.pitch.Quotient(begin);
-    column = begin - row * pitch;
-  }
   if (grid.layout != layout) {
     uint64_t rows = 1, width = box.run;
     for (uint32_t i = 0; i < box.axes; ++i) {
@@ -76,85 +49,149 @@ RegionGrid::Spot RegionGrid::Locate(Grid& grid, uint64_t begin, uint32_t layout,
     grid.layout = layout;
     grid.rows = rows;
     grid.width = width;
-    bool within = pitch == 0 || width <= pitch;
-    grid.size_class[0] = within ? FindClass(grid, kWritten, rows, width) : 0;
-    grid.size_class[1] = within ? FindClass(grid, kOnlyRead, rows, width) : 0;
+    grid.size_class = pitch == 0 || width <= pitch ? FindClass(grid, rows, width) : 0;
   }
-  if (pitch == 0 || column + grid.width <= pitch) {
-    return {row, row + grid.rows - 1, column, column + grid.width - 1,
-            {grid.size_class[0], grid.size_class[1]}};
+  Spot spot;
+  uint32_t size_class = grid.size_class;
+  spot.row = pitch == 0 ? 0 : grid.pitch.Quotient(begin);
+  spot.column = begin - spot.row * pitch;
+  spot.last_row = spot.row + grid.rows - 1;
+  spot.last_column = spot.column + grid.width - 1;
+  if (pitch != 0 && spot.last_column >= pitch) {
+    spot.last_row = grid.pitch.Quotient(begin + box.extent - 1);
+    spot.column = 0;
+    spot.last_column = pitch - 1;
+    spot.whole_rows = true;
+    size_class = FindClass(grid, spot.last_row - spot.row + 1, pitch);
   }
-  // It crosses the end of a row: whole rows.
-  Spot spot{row, grid.pitch.Quotient(begin + box.extent - 1), 0, pitch - 1, {}};
-  uint64_t rows = spot.last_row - row + 1;
-  spot.size_class[0] = FindClass(grid, kWritten, rows, pitch);
-  spot.size_class[1] = FindClass(grid, kOnlyRead, rows, pitch);
+  EnterClass(spot, size_class);
   return spot;
 }
 
 RegionGrid::Spot RegionGrid::Everything(const Grid& grid) const {
   uint64_t last = std::max<uint64_t>(grid.bytes, 1) - 1, pitch = grid.pitch.value;
-  if (pitch == 0) return {0, 0, 0, last, {}};
-  return {0, grid.pitch.Quotient(last), 0, pitch - 1, {}};
+  Spot spot;
+  spot.last_row = pitch == 0 ? 0 : grid.pitch.Quotient(last);
+  spot.last_column = pitch == 0 ? last : pitch - 1;
+  return spot;
 }
 
-LiveRegion* RegionGrid::Find(const Spot& spot, Kind kind, uint64_t begin, uint32_t layout,
-                             const BoxTable& boxes) {
-  uint32_t id = spot.size_class[kind];
-  if (id == 0) return nullptr;
-  const SizeClass& c = classes_[id];
-  if (c.regions == 0) return nullptr;
-  uint32_t row = static_cast<uint32_t>(c.cell_rows.Quotient(spot.row));
-  uint32_t column = static_cast<uint32_t>(c.cell_columns.Quotient(spot.column));
-  Line* line = FindLine(id << 4, row, column >> 3);
-  if (line == nullptr) return nullptr;
+inline LiveRegion& RegionGrid::Put(Line* line, Grid& grid, uint32_t size_class, uint32_t column,
+                                   bool written, Key key) {
+  uint32_t number = NewRegion();
+  uint32_t* link = &line->cell[column & 7];
+  if (!written) {
+    while (*link != 0 && regions_[*link].writer != 0) link = &regions_[*link].next;
+  }
+  LiveRegion& region = regions_[number];
+  region = {key.begin, key.layout, 0, *link, {0, 0}, 0};
+  *link = number;
+  ++grid.count[kAll];
+  ++classes_[size_class].count[kAll];
+  if (line->count[kAll]++ == 0) Mark(kAll, *line);
+  if (written) CountWritten(line, grid, size_class);
+  return region;
+}
+
+void RegionGrid::CountWritten(Line* line, Grid& grid, uint32_t size_class) {
+  ++grid.count[kWritten];
+  ++classes_[size_class].count[kWritten];
+  if (line->count[kWritten]++ == 0) Mark(kWritten, *line);
+}
+
+LiveRegion* RegionGrid::FindIn(uint32_t number, uint64_t begin, uint32_t layout,
+                                      const BoxTable& boxes) {
   constexpr uint32_t kFew = 8;
-  uint32_t looked_at = 0;
-  for (uint32_t i = line->cell[column & 7]; i != 0; i = regions_[i].next) {
-    if (boxes.Same(regions_[i], begin, layout)) return &regions_[i];
-    if (kind == kOnlyRead && ++looked_at == kFew) return nullptr;
+  uint32_t only_read = 0;
+  for (; number != 0; number = regions_[number].next) {
+    LiveRegion& region = regions_[number];
+    if (boxes.Same(region, begin, layout)) return &region;
+    if (region.writer == 0 && ++only_read == kFew) return nullptr;
   }
   return nullptr;
 }
 
-LiveRegion& RegionGrid::Insert(Grid& grid, Kind kind, const Spot& spot, uint64_t begin,
+LiveRegion* RegionGrid::FindOrAdd(uint32_t number, bool write, LiveRegion& first, uint64_t begin,
+                                  uint32_t layout, const BoxTable& boxes) {
+  Grid& grid = grids_[number];
+  uint32_t id = grid.size_class;
+  if (grid.layout != layout || id == 0) return nullptr;
+  uint64_t row = 0, column = begin, pitch = grid.pitch.value;
+  if (pitch != 0) {
+    row = grid.pitch.Quotient(begin);
+    column -= row * pitch;
+    if (column + grid.width > pitch) return nullptr;
+  }
+  const SizeClass& c = classes_[id];
+  Cell cell{static_cast<uint32_t>(c.cell_rows.Quotient(row)),
+            static_cast<uint32_t>(c.cell_columns.Quotient(column))};
+  Line* line = FindLine(id << 4, cell.row, cell.column >> 3);
+  if (line != nullptr && line->cell[cell.column & 7] != 0) {
+    LiveRegion* found = &regions_[line->cell[cell.column & 7]];
+    if (found->begin != begin || found->layout() != layout) {
+      found = FindIn(line->cell[cell.column & 7], begin, layout, boxes);
+      return found != nullptr && (!write || found->writer != 0) ? found : nullptr;
+    }
+    if (!write || found->writer != 0) [[likely]] return found;
+    if (found->next != 0) return nullptr;
+  }
+  return AddPlainly(grid, write, first, {begin, layout}, {row, column}, line, cell, boxes);
+}
+
+// Adds a region, or lists one that was only read so far as written, if it is alone in its cell and
+// plainly overlaps nothing else.
+LiveRegion* RegionGrid::AddPlainly(Grid& grid, bool write, LiveRegion& first, Key key, Point corner,
+                                   Line* line, Cell cell, const BoxTable& boxes) {
+  uint32_t id = grid.size_class;
+  const SizeClass& c = classes_[id];
+  Which which = write ? kAll : kWritten;
+  if (grid.count[which] != c.count[which] || (c.reach_rows | c.reach_columns) != 0 ||
+      corner.row + grid.rows > (cell.row + uint64_t{1}) * c.cell_rows.value ||
+      corner.column + grid.width > (cell.column + uint64_t{1}) * c.cell_columns.value) {
+    return nullptr;
+  }
+  if (first.key != LiveRegion::kNone) {
+    if (Overlaps(first.begin, boxes[first.layout()], key.begin, boxes[key.layout])) return nullptr;
+    if (first.writer == 0) first.key |= LiveRegion::kForeignRead;
+  }
+  if (line != nullptr && line->cell[cell.column & 7] != 0) {
+    LiveRegion& found = regions_[line->cell[cell.column & 7]];
+    if (found.chunk != 0) return nullptr;
+    CountWritten(line, grid, id);
+    found.key &= LiveRegion::kLayoutMask;
+    return &found;
+  }
+  if (line == nullptr) {
+    MakeRoom();
+    line = FindOrAddLine(id << 4, cell.row, cell.column >> 3);
+  }
+  LiveRegion& added = Put(line, grid, id, cell.column, write, key);
+  if (!write) added.key |= LiveRegion::kForeignRead;
+  return &added;
+}
+
+LiveRegion& RegionGrid::Insert(Grid& grid, bool written, Spot& spot, uint64_t begin,
                                uint32_t layout) {
   MakeRoom();
-  uint32_t id = spot.size_class[kind];
-  if (id == 0) {
-    uint64_t rows = spot.last_row - spot.row + 1;
-    uint64_t width = spot.last_column - spot.column + 1;
-    id = AddClass(grid, kind, rows, width);
+  if (spot.size_class == 0) {
+    uint64_t rows = spot.last_row - spot.row + 1, width = spot.last_column - spot.column + 1;
+    EnterClass(spot, AddClass(grid, rows, width));
     if (grid.layout == layout && grid.rows == rows && grid.width == width) {
-      grid.size_class[kind] = id;
+      grid.size_class = spot.size_class;
     }
   }
-  uint32_t number = NewRegion();
-  SizeClass& c = classes_[id];
-  uint32_t row = static_cast<uint32_t>(c.cell_rows.Quotient(spot.row));
-  uint32_t column = static_cast<uint32_t>(c.cell_columns.Quotient(spot.column));
-  c.reach_rows = std::max(
-      c.reach_rows, static_cast<uint32_t>(c.cell_rows.Quotient(spot.last_row)) - row);
-  c.reach_columns = std::max(
-      c.reach_columns, static_cast<uint32_t>(c.cell_columns.Quotient(spot.last_column)) - column);
-  ++c.regions;
-  ++grid.live;
-  Line* line = FindOrAddLine(id << 4, row, column >> 3);
-  uint32_t& cell = line->cell[column & 7];
-  LiveRegion& region = regions_[number];
-  region = {begin, layout, 0, cell, {0, 0}, 0};
-  cell = number;
-  if (line->regions++ == 0) Mark(id, row, column >> 3);
-  return region;
+  SizeClass& c = classes_[spot.size_class];
+  const Cells& cells = spot.cells;
+  c.reach_rows = std::max(c.reach_rows, cells.last_row - cells.row);
+  c.reach_columns = std::max(c.reach_columns, cells.last_column - cells.column);
+  Line* line = FindOrAddLine(spot.size_class << 4, cells.row, cells.column >> 3);
+  return Put(line, grid, spot.size_class, cells.column, written, {begin, layout});
 }
 
 void RegionGrid::SetPitch(Grid& grid, uint64_t pitch, const BoxTable& boxes) {
   detached_.clear();
-  detached_.reserve(grid.live);
-  Spot all = Everything(grid);
-  auto detach = [](LiveRegion&) { return Then::detach; };
-  Visit(grid, kWritten, all, detach);
-  Visit(grid, kOnlyRead, all, detach);
+  detached_.reserve(grid.count[kAll]);
+  Visit(grid, kAll, Everything(grid), [](LiveRegion&) { return Then::detach; });
   grid.pitch = Divider::By(pitch);
   grid.newest_class = 0;
   grid.layout = LiveRegion::kNone;
@@ -164,24 +201,22 @@ void RegionGrid::SetPitch(Grid& grid, uint64_t pitch, const BoxTable& boxes) {
     regions_[number].next = free_region_;
     free_region_ = number;
     Spot spot = Locate(grid, old.begin, old.layout(), boxes[old.layout()]);
-    LiveRegion& region =
-        Insert(grid, old.writer != 0 ? kWritten : kOnlyRead, spot, old.begin, old.layout());
-    uint32_t next = region.next;
+    LiveRegion& region = Insert(grid, old.writer != 0, spot, old.begin, old.layout());
+    old.next = region.next;
     region = old;
-    region.next = next;
   }
 }
 
-uint32_t RegionGrid::FindClass(const Grid& grid, Kind kind, uint64_t rows, uint64_t width) const {
+uint32_t RegionGrid::FindClass(const Grid& grid, uint64_t rows, uint64_t width) const {
   uint8_t log_rows = SizeLog(rows), log_columns = SizeLog(width);
   for (uint32_t id = grid.newest_class; id != 0; id = classes_[id].next) {
     const SizeClass& c = classes_[id];
-    if (c.kind == kind && c.log_rows == log_rows && c.log_columns == log_columns) return id;
+    if (c.log_rows == log_rows && c.log_columns == log_columns) return id;
   }
   return 0;
 }
 
-uint32_t RegionGrid::AddClass(Grid& grid, Kind kind, uint64_t rows, uint64_t width) {
+uint32_t RegionGrid::AddClass(Grid& grid, uint64_t rows, uint64_t width) {
   Spot all = Everything(grid);
   SizeClass c{};
   // Cells are numbered with 31 bits.
@@ -192,7 +227,6 @@ uint32_t RegionGrid::AddClass(Grid& grid, Kind kind, uint64_t rows, uint64_t wid
   c.last_block = static_cast<uint32_t>(c.cell_columns.Quotient(all.last_column) >> 3);
   c.log_rows = SizeLog(rows);
   c.log_columns = SizeLog(width);
-  c.kind = static_cast<uint8_t>(kind);
   c.row_bits = c.last_row == 0 ? 0 : c.last_block == 0 ? 6 : 3;
   c.column_bits = static_cast<uint8_t>(6 - c.row_bits);
   while (uint64_t{c.last_row} >> (c.row_bits * c.levels) != 0 ||
@@ -203,72 +237,60 @@ uint32_t RegionGrid::AddClass(Grid& grid, Kind kind, uint64_t rows, uint64_t wid
   return grid.newest_class = static_cast<uint32_t>(classes_.size() - 1);
 }
 
-uint32_t RegionGrid::NewRegion() {
-  if (free_region_ != 0) {
-    uint32_t number = free_region_;
-    free_region_ = regions_[number].next;
-    return number;
-  }
-  if (regions_used_ == regions_.size()) regions_.resize(regions_.size() * 2);
-  return regions_used_++;
-}
-
 RegionGrid::Line* RegionGrid::FindOrAddLine(uint32_t owner, uint32_t row, uint32_t column) {
-  size_t mask = lines_.size() - 1;
-  for (size_t i = HomeOf(owner, row, column);; i = (i + 9) & mask) {
+  uint64_t tag = uint64_t{owner} << 32 | epoch_, place = uint64_t{row} << 32 | column;
+  for (size_t i = HomeOf(owner, row, column);; i = (i + kStep) & mask_) {
     Line& line = lines_[i];
-    if (line.epoch != epoch_) {
+    if (line.place == place && line.tag == tag) return &line;
+    if (static_cast<uint32_t>(line.tag) != epoch_) {
       ++lines_used_;
-      line = {epoch_, owner, row, column, {}, 0, 0, 0};
+      line = Line{tag, place, {}, {0, 0}, {0, 0}};
       return &line;
     }
-    if (line.owner == owner && line.row == row && line.column == column) return &line;
   }
 }
 
 // Keeps the table at most half full. Lines that hold nothing any more are left behind.
-void RegionGrid::MakeRoom() {
-  if ((lines_used_ + kLinesForOneRegion) * 2 <= lines_.size()) return;
-  size_t kept = 0;
-  for (const Line& line : lines_) {
-    kept += line.epoch == epoch_ && (line.regions != 0 || line.bits != 0);
-  }
+void RegionGrid::Rehash() {
+  auto kept = static_cast<size_t>(std::count_if(
+      lines_.begin(), lines_.end(), [this](const Line& line) { return line.holds(epoch_); }));
   size_t size = lines_.size();
   while ((kept + kLinesForOneRegion) * 3 > size) size *= 2;
   std::vector<Line> old(size);
   std::swap(lines_, old);
-  shift_ = 64 - static_cast<uint32_t>(std::countr_zero(size));
+  SetLines(size);
   lines_used_ = 0;
   for (const Line& line : old) {
-    if (line.epoch != epoch_ || (line.regions == 0 && line.bits == 0)) continue;
-    *FindOrAddLine(line.owner, line.row, line.column) = line;
+    if (line.holds(epoch_)) *FindOrAddLine(line.owner(), line.row(), line.column()) = line;
   }
 }
 
-void RegionGrid::Mark(uint32_t size_class, uint32_t row, uint32_t block) {
-  const SizeClass& c = classes_[size_class];
+void RegionGrid::Mark(Which which, const Line& block) {
+  uint32_t id = block.owner() >> 4, row = block.row(), column = block.column();
+  const SizeClass& c = classes_[id];
   uint32_t rows = (1u << c.row_bits) - 1, columns = (1u << c.column_bits) - 1;
   for (uint32_t level = 1; level <= c.levels; ++level) {
-    uint32_t bit = (row & rows) << c.column_bits | (block & columns);
+    uint32_t bit = (row & rows) << c.column_bits | (column & columns);
     row >>= c.row_bits;
-    block >>= c.column_bits;
-    Line* line = FindOrAddLine(size_class << 4 | level, row, block);
-    uint64_t before = line->bits;
-    line->bits |= uint64_t{1} << bit;
+    column >>= c.column_bits;
+    Line* line = FindOrAddLine(id << 4 | level, row, column);
+    uint64_t before = line->bits[which];
+    line->bits[which] |= uint64_t{1} << bit;
     if (before != 0) return;
   }
 }
 
-void RegionGrid::Unmark(uint32_t size_class, uint32_t row, uint32_t block) {
-  const SizeClass& c = classes_[size_class];
+void RegionGrid::Unmark(Which which, const Line& block) {
+  uint32_t id = block.owner() >> 4, row = block.row(), column = block.column();
+  const SizeClass& c = classes_[id];
   uint32_t rows = (1u << c.row_bits) - 1, columns = (1u << c.column_bits) - 1;
   for (uint32_t level = 1; level <= c.levels; ++level) {
-    uint32_t bit = (row & rows) << c.column_bits | (block & columns);
+    uint32_t bit = (row & rows) << c.column_bits | (column & columns);
     row >>= c.row_bits;
-    block >>= c.column_bits;
-    Line* line = FindLine(size_class << 4 | level, row, block);
-    line->bits &= ~(uint64_t{1} << bit);
-    if (line->bits != 0) return;
+    column >>= c.column_bits;
+    Line* line = FindLine(id << 4 | level, row, column);
+    line->bits[which] &= ~(uint64_t{1} << bit);
+    if (line->bits[which] != 0) return;
   }
 }
 

@@ -80,24 +80,40 @@ void RegionMap::FinishProducers(const Buffer& buffer, TaskId task, TaskId floor)
   }
 }
 
-bool RegionMap::IsFirst(const Buffer& buffer, const Region& region) const {
-  return buffer.first.key != LiveRegion::kNone &&
-         boxes_.Same(buffer.first, region.begin, region.layout_id);
+// The live region that is exactly this one, and where it is or would be in the grid.
+LiveRegion* RegionMap::FindExact(Buffer& buffer, RegionGrid::Grid* grid, RegionGrid::Spot* spot,
+                                 LiveRegion* live, const Region& region) {
+  bool looked = live != nullptr;
+  if (!looked && buffer.first.key != LiveRegion::kNone &&
+      boxes_.Same(buffer.first, region.begin, region.layout_id)) {
+    live = &buffer.first;
+    looked = true;
+  }
+  if (grid == nullptr) return live;
+  looked = looked || grid->layout == region.layout_id;
+  *spot = grids_.Locate(*grid, region.begin, region.layout_id, boxes_[region.layout_id]);
+  if (!looked || (live == nullptr && spot->whole_rows)) {
+    live = grids_.Find(*spot, region.begin, region.layout_id, boxes_);
+  }
+  return live;
 }
 
 // The buffer's grid, seen with a pitch that suits the box; null if it has none.
-RegionGrid::Grid* RegionMap::FitGrid(Buffer& buffer, const Box& box) {
+RegionGrid::Grid* RegionMap::FitGrid(Buffer& buffer, const Box& box, LiveRegion** live) {
   if (buffer.grid == 0) return nullptr;
   RegionGrid::Grid& grid = grids_[buffer.grid];
   if (box.axes > 0 && box.stride[0] != grid.pitch.value) {
     // A search that meets many regions for nothing suggests that another pitch tells them apart.
-    bool wasteful = grid.wasted > 64 + 32 * uint64_t{grid.live};
-    if (grid.pitch.value == 0 || wasteful) grids_.SetPitch(grid, box.stride[0], boxes_);
+    bool wasteful = grid.wasted > 64 + 32 * uint64_t{grid.count[RegionGrid::kAll]};
+    if (grid.pitch.value == 0 || wasteful) {
+      grids_.SetPitch(grid, box.stride[0], boxes_);
+      if (*live != &buffer.first) *live = nullptr;  // it moved
+    }
   }
   return &grid;
 }
 
-LiveRegion& RegionMap::AddRegion(Buffer& buffer, RegionGrid::Kind kind, RegionGrid::Spot& spot,
+LiveRegion& RegionMap::AddRegion(Buffer& buffer, bool written, RegionGrid::Spot& spot,
                                  const Region& region) {
   if (buffer.first.key == LiveRegion::kNone) {
     buffer.first = {region.begin, region.layout_id, 0, 0, {0, 0}, 0};
@@ -112,24 +128,17 @@ LiveRegion& RegionMap::AddRegion(Buffer& buffer, RegionGrid::Kind kind, RegionGr
     spot = grids_.Locate(grid, region.begin, region.layout_id, box);
   }
   if (buffer.first.writer == 0) buffer.first.key |= LiveRegion::kForeignRead;
-  return grids_.Insert(grids_[buffer.grid], kind, spot, region.begin, region.layout_id);
+  return grids_.Insert(grids_[buffer.grid], written, spot, region.begin, region.layout_id);
 }
 
-std::span<const TaskId> RegionMap::ReadSlowly(Buffer& buffer, const Region& region, TaskId task) {
-  Learn(region);
+std::span<const TaskId> RegionMap::ReadSlowly(Buffer& buffer, LiveRegion* live, const Region& region,
+                                             TaskId task) {
+  boxes_.Learn(region);
   const Box& box = boxes_[region.layout_id];
   producers_.clear();
-  RegionGrid::Grid* grid = FitGrid(buffer, box);
+  RegionGrid::Grid* grid = FitGrid(buffer, box, &live);
   RegionGrid::Spot spot{};
-  LiveRegion* target = IsFirst(buffer, region) ? &buffer.first : nullptr;
-  if (grid != nullptr) {
-    spot = grids_.Locate(*grid, region.begin, region.layout_id, box);
-    for (auto kind : {RegionGrid::kWritten, RegionGrid::kOnlyRead}) {
-      if (target == nullptr) {
-        target = grids_.Find(spot, kind, region.begin, region.layout_id, boxes_);
-      }
-    }
-  }
+  LiveRegion* target = FindExact(buffer, grid, &spot, live, region);
   TaskId own = target != nullptr ? target->writer : 0;
   if (own != 0 && own != task) producers_.push_back(own);
   TaskId floor = own, newest = 0;
@@ -154,7 +163,7 @@ std::span<const TaskId> RegionMap::ReadSlowly(Buffer& buffer, const Region& regi
   }
   FinishProducers(buffer, task, floor);
   if (target == nullptr) {
-    target = &AddRegion(buffer, RegionGrid::kOnlyRead, spot, region);
+    target = &AddRegion(buffer, false, spot, region);
     target->key |= LiveRegion::kForeignRead;
   }
   if (newest != 0 && newest >= own) {  // equal: one task wrote both, this one perhaps first
@@ -166,24 +175,20 @@ std::span<const TaskId> RegionMap::ReadSlowly(Buffer& buffer, const Region& regi
   return producers_;
 }
 
-std::span<const TaskId> RegionMap::WriteSlowly(Buffer& buffer, const Region& region, TaskId task) {
-  Learn(region);
+std::span<const TaskId> RegionMap::WriteSlowly(Buffer& buffer, LiveRegion* live, const Region& region,
+                                              TaskId task) {
+  boxes_.Learn(region);
   const Box& box = boxes_[region.layout_id];
   producers_.clear();
-  RegionGrid::Grid* grid = FitGrid(buffer, box);
+  RegionGrid::Grid* grid = FitGrid(buffer, box, &live);
   RegionGrid::Spot spot{};
-  LiveRegion* target = IsFirst(buffer, region) ? &buffer.first : nullptr;
-  if (grid != nullptr) {
-    spot = grids_.Locate(*grid, region.begin, region.layout_id, box);
-    if (target == nullptr) {
-      target =
-          grids_.Find(spot, RegionGrid::kWritten, region.begin, region.layout_id, boxes_);
-    }
+  LiveRegion* target = FindExact(buffer, grid, &spot, live, region);
+  if (target != nullptr && target->writer == 0 && target != &buffer.first) {
+    target = nullptr;  // only read so far: it is retired, and added as written
   }
   TaskId floor = target != nullptr ? target->writer : 0;
   if (target != nullptr) CollectAccesses(*target, task, 0);
-  constexpr uint32_t kFlags = LiveRegion::kForeignWrite | LiveRegion::kForeignRead;
-  if (target == nullptr || (target->key & kFlags) != 0) {
+  if (target == nullptr || (target->key & LiveRegion::kFlags) != 0) {
     auto meet = [&](LiveRegion& other) {
       if (&other == target) return Then::keep;
       const Box& other_box = boxes_[other.layout()];
@@ -207,13 +212,10 @@ std::span<const TaskId> RegionMap::WriteSlowly(Buffer& buffer, const Region& reg
     if (buffer.first.key != LiveRegion::kNone && meet(buffer.first) == Then::retire) {
       buffer.first.key = LiveRegion::kNone;
     }
-    if (grid != nullptr) {
-      grids_.Visit(*grid, RegionGrid::kWritten, spot, meet);
-      grids_.Visit(*grid, RegionGrid::kOnlyRead, spot, meet);
-    }
+    if (grid != nullptr) grids_.Visit(*grid, RegionGrid::kAll, spot, meet);
   }
   FinishProducers(buffer, task, floor);
-  if (target == nullptr) target = &AddRegion(buffer, RegionGrid::kWritten, spot, region);
+  if (target == nullptr) target = &AddRegion(buffer, true, spot, region);
   target->key &= LiveRegion::kLayoutMask;
   target->writer = task;
   target->reader[0] = target->reader[1] = 0;
@@ -227,11 +229,11 @@ void RegionMap::Unordered(BufferId id, const Region& region, TaskId task) {
     unordered_.push_back(NewBuffer(buffer.bytes));
     buffer.unordered = static_cast<uint32_t>(unordered_.size());
   }
-  ReadSlowly(unordered_[buffer.unordered - 1], region, task);
+  ReadSlowly(unordered_[buffer.unordered - 1], nullptr, region, task);
 }
 
 TaskId RegionMap::Find(const Buffer& buffer, const Region& region, bool readers) const {
-  if (!boxes_.Knows(region.layout_id)) boxes_.Learn(region.layout_id, *region.layout);
+  boxes_.Learn(region);
   const Box& box = boxes_[region.layout_id];
   TaskId found = 0;
   auto meet = [&](const LiveRegion& other) {
@@ -246,8 +248,7 @@ TaskId RegionMap::Find(const Buffer& buffer, const Region& region, bool readers)
   if (found != 0 || buffer.grid == 0) return found;
   RegionGrid::Grid& grid = grids_[buffer.grid];
   RegionGrid::Spot spot = grids_.Locate(grid, region.begin, region.layout_id, box);
-  grids_.Visit(grid, RegionGrid::kWritten, spot, meet);
-  if (found == 0 && readers) grids_.Visit(grid, RegionGrid::kOnlyRead, spot, meet);
+  grids_.Visit(grid, readers ? RegionGrid::kAll : RegionGrid::kWritten, spot, meet);
   return found;
 }
 
@@ -276,9 +277,8 @@ std::span<const TaskId> RegionMap::CollectLive(BufferId id, uint64_t enough) con
     if (from.first.key != LiveRegion::kNone) meet(from.first);
     if (from.grid == 0) return;
     RegionGrid::Grid& grid = grids_[from.grid];
-    for (auto kind : {RegionGrid::kWritten, RegionGrid::kOnlyRead}) {
-      if (producers_.size() <= enough) grids_.Visit(grid, kind, grids_.Everything(grid), meet);
-    }
+    if (producers_.size() > enough) return;
+    grids_.Visit(grid, RegionGrid::kAll, grids_.Everything(grid), meet);
   };
   collect(buffer);
   if (buffer.unordered != 0) collect(unordered_[buffer.unordered - 1]);

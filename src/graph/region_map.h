@@ -34,6 +34,7 @@
 #include <vector>
 
 #include "abi/image.h"
+#include "graph/box_table.h"
 #include "graph/overlap.h"
 #include "graph/region_grid.h"
 
@@ -121,22 +122,23 @@ class RegionMap {
   static Buffer NewBuffer(uint64_t bytes) {
     return {{0, LiveRegion::kNone, 0, 0, {0, 0}, 0}, bytes, 0, 0, 0, false};
   }
-  void Learn(const Region& region) {
-    if (!boxes_.Knows(region.layout_id)) boxes_.Learn(region.layout_id, *region.layout);
-  }
   void AddReader(LiveRegion& region, abi::TaskId task);
 
   // The general cases; they give the producers, in memory that the next call uses again.
-  std::span<const abi::TaskId> ReadSlowly(Buffer& buffer, const Region& region, abi::TaskId task);
-  std::span<const abi::TaskId> WriteSlowly(Buffer& buffer, const Region& region, abi::TaskId task);
+  // `live` is exactly this region, or null when a quick look did not find it.
+  std::span<const abi::TaskId> ReadSlowly(Buffer& buffer, LiveRegion* live, const Region& region,
+                                          abi::TaskId task);
+  std::span<const abi::TaskId> WriteSlowly(Buffer& buffer, LiveRegion* live, const Region& region,
+                                           abi::TaskId task);
   // Stops soon after more than `enough`.
   std::span<const abi::TaskId> CollectLive(BufferId buffer, uint64_t enough) const;
 
   abi::TaskId Find(const Buffer& buffer, const Region& region, bool readers) const;
-  bool IsFirst(const Buffer& buffer, const Region& region) const;
-  LiveRegion& AddRegion(Buffer& buffer, RegionGrid::Kind kind, RegionGrid::Spot& spot,
+  LiveRegion* FindExact(Buffer& buffer, RegionGrid::Grid* grid, RegionGrid::Spot* spot,
+                        LiveRegion* live, const Region& region);
+  LiveRegion& AddRegion(Buffer& buffer, bool written, RegionGrid::Spot& spot,
                         const Region& region);
-  RegionGrid::Grid* FitGrid(Buffer& buffer, const Box& box);
+  RegionGrid::Grid* FitGrid(Buffer& buffer, const Box& box, LiveRegion** live);
   void AppendReader(LiveRegion& region, abi::TaskId task);
   void FreeChunks(LiveRegion& region);
   void CollectAccesses(const LiveRegion& region, abi::TaskId task, abi::TaskId floor) const;
@@ -171,43 +173,61 @@ inline void RegionMap::AddReader(LiveRegion& region, abi::TaskId task) {
 template <typename Edge>
 inline void RegionMap::Read(BufferId id, const Region& region, abi::TaskId task, Edge&& edge) {
   Buffer& buffer = buffers_[id];
-  LiveRegion& first = buffer.first;
-  if (first.begin == region.begin &&
-      (first.key & ~LiveRegion::kForeignRead) == region.layout_id) [[likely]] {
-    abi::TaskId producer = first.writer != 0 ? first.writer : buffer.claim;
-    AddReader(first, task);
-    if (producer != 0 && producer != task) edge(producer);
-  } else if (first.key == LiveRegion::kNone && buffer.grid == 0) {
-    Learn(region);
-    first = {region.begin, region.layout_id, 0, 0, {task, 0}, 0};
-    if (buffer.claim != 0 && buffer.claim != task) edge(buffer.claim);
-  } else {
-    for (abi::TaskId producer : ReadSlowly(buffer, region, task)) edge(producer);
+  LiveRegion* live = &buffer.first;
+  if (live->begin != region.begin || live->layout() != region.layout_id) {
+    if (buffer.grid != 0) {
+      live = grids_.FindOrAdd(buffer.grid, false, buffer.first, region.begin, region.layout_id,
+                              boxes_);
+    } else if (live->key == LiveRegion::kNone) {
+      boxes_.Learn(region);
+      *live = {region.begin, region.layout_id, 0, 0, {task, 0}, 0};
+      if (buffer.claim != 0 && buffer.claim != task) edge(buffer.claim);
+      return;
+    } else {
+      live = nullptr;
+    }
   }
+  if (live != nullptr && (live->key & LiveRegion::kForeignWrite) == 0) [[likely]] {
+    abi::TaskId producer = live->writer != 0 ? live->writer : buffer.claim;
+    AddReader(*live, task);
+    if (producer != 0 && producer != task) edge(producer);
+    return;
+  }
+  for (abi::TaskId producer : ReadSlowly(buffer, live, region, task)) edge(producer);
 }
 
 template <typename Edge>
 inline void RegionMap::Write(BufferId id, const Region& region, abi::TaskId task, Edge&& edge) {
   Buffer& buffer = buffers_[id];
-  LiveRegion& first = buffer.first;
   buffer.written = true;
-  if (first.begin == region.begin && first.key == region.layout_id && first.chunk == 0) [[likely]] {
-    LiveRegion before = first;
-    first.writer = task;
-    first.reader[0] = first.reader[1] = 0;
+  LiveRegion* live = &buffer.first;
+  if (live->begin != region.begin || live->layout() != region.layout_id) {
+    if (buffer.grid != 0) {
+      live = grids_.FindOrAdd(buffer.grid, true, buffer.first, region.begin, region.layout_id,
+                              boxes_);
+    } else if (live->key == LiveRegion::kNone) {
+      boxes_.Learn(region);
+      *live = {region.begin, region.layout_id, task, 0, {0, 0}, 0};
+      if (buffer.claim != 0 && buffer.claim != task) edge(buffer.claim);
+      return;
+    } else {
+      live = nullptr;
+    }
+  }
+  if (live != nullptr && (live->key & LiveRegion::kFlags) == 0 && live->chunk == 0) [[likely]] {
+    LiveRegion before = *live;
+    live->writer = task;
+    live->reader[0] = live->reader[1] = 0;
     if (before.reader[0] == 0) {
-      if (before.writer != task) edge(before.writer);
+      abi::TaskId producer = before.writer != 0 ? before.writer : buffer.claim;
+      if (producer != 0 && producer != task) edge(producer);
     } else {
       if (before.reader[0] != task) edge(before.reader[0]);
       if (before.reader[1] != 0 && before.reader[1] != task) edge(before.reader[1]);
     }
-  } else if (first.key == LiveRegion::kNone && buffer.grid == 0) {
-    Learn(region);
-    first = {region.begin, region.layout_id, task, 0, {0, 0}, 0};
-    if (buffer.claim != 0 && buffer.claim != task) edge(buffer.claim);
-  } else {
-    for (abi::TaskId producer : WriteSlowly(buffer, region, task)) edge(producer);
+    return;
   }
+  for (abi::TaskId producer : WriteSlowly(buffer, live, region, task)) edge(producer);
 }
 
 }  // namespace precast::graph

@@ -33,7 +33,8 @@
 namespace precast::sched {
 
 struct RunLimits {
-  int lanes = 1;  ///< at most this many work at a time
+  int lanes = 1;       ///< at most this many work at a time
+  int first_lane = 0;  ///< lanes of the crew before this one are not asked for help
   bool watched = false;
   bool measure = false;
 };
@@ -79,12 +80,16 @@ class GraphRun {
     try {
       Loop(lane, job, &current, &completed);
     } catch (const Error& error) {
-      Fail(Error(error.code(), Where(current) + error.message(), error.location()));
+      if (!lane.abandoned) {
+        Fail(Error(error.code(), Where(current) + error.message(), error.location()));
+      }
     } catch (const std::exception& error) {
-      Fail(Error(ErrorCode::kernel_failed, Where(current) + error.what()));
+      if (!lane.abandoned) Fail(Error(ErrorCode::kernel_failed, Where(current) + error.what()));
     } catch (...) {
-      Fail(Error(ErrorCode::kernel_failed,
-                 Where(current) + "threw an object that is not a std::exception"));
+      if (!lane.abandoned) {
+        Fail(Error(ErrorCode::kernel_failed,
+                   Where(current) + "threw an object that is not a std::exception"));
+      }
     }
     if (lane.abandoned) return false;  // the watchdog has left the run on its behalf
     lane.ready.Clear();
@@ -122,7 +127,9 @@ class GraphRun {
   // be woken (a system call here, and its start-up there).
   static constexpr double kShareNs = 2'000;
   static constexpr double kWakeNs = 30'000;
-  static constexpr double kSampleNs = 2'000;
+  // Work between two readings of the clock, which take some 25 ns.
+  static constexpr double kSampleNs = 1'000;
+  static constexpr double kMaxSample = 32;  // tasks
 
   void Loop(Lane<Sync>& lane, BlockJob<Sync>* job, const abi::Task** current, uint64_t* completed) {
     abi::TaskId next = 0;
@@ -131,7 +138,8 @@ class GraphRun {
       if (JoinJob(lane, *job)) next = Complete(lane, *current, completed);
       if (lane.abandoned) return;
     }
-    lane.until_sample = 1;
+    lane.task_ns = 0;
+    lane.until_sample = lane.sample_every = 1;
     lane.sampled = Clock::now();
     while (!stop_.load(std::memory_order_relaxed)) {
       abi::TaskId id = next;
@@ -152,9 +160,9 @@ class GraphRun {
       bool complete = Execute(lane, *current);
       if (lane.abandoned) [[unlikely]] return;
       if (complete) next = Complete(lane, *current, completed);
-      if (--lane.until_sample == 0) Sample(lane);
+      if (--lane.until_sample == 0) Sample(lane, next != 0);
       if (limits_.lanes > 1 && crew_.spinning.load(std::memory_order_relaxed) > 0) {
-        Share(lane, false);
+        Share(lane, next != 0, false);
       }
     }
   }
@@ -192,12 +200,15 @@ class GraphRun {
     } use{job};
     const abi::Task* task = abi::TaskAt(instance_.image, job.task);
     uint64_t lanes = static_cast<uint64_t>(limits_.lanes);
+    double& item_ns = lane.item_ns[task->kernel % lane.item_ns.size()];
     uint64_t ran = 0;
     while (!Stopped()) {
       uint64_t seen = job.next.load(std::memory_order_relaxed);
       if (seen >= job.items) break;
-      OfferJob(job, job.items - seen - 1, lane.item_ns);
-      uint64_t batch = std::max<uint64_t>(1, (job.items - seen) / (8 * lanes));
+      OfferJob(job, job.items - seen - 1, item_ns);
+      // A part of what is left, so that lanes end together, but not less than is worth its overhead.
+      uint64_t worth = item_ns == 0 ? 1 : static_cast<uint64_t>(kSampleNs / item_ns) + 1;
+      uint64_t batch = std::max((job.items - seen) / (8 * lanes), worth);
       uint64_t begin = job.next.fetch_add(batch, std::memory_order_relaxed);
       uint64_t end = std::min(begin + batch, job.items);
       if (begin >= end) break;
@@ -205,8 +216,8 @@ class GraphRun {
       for (uint64_t item = begin; item < end && !lane.abandoned; ++item) Call(lane, task, item);
       ran += end - begin;
       if (lane.abandoned) return false;
-      lane.item_ns = std::chrono::duration<double, std::nano>(Clock::now() - start).count() /
-                     static_cast<double>(end - begin);
+      item_ns = std::chrono::duration<double, std::nano>(Clock::now() - start).count() /
+                static_cast<double>(end - begin);
     }
     if (ran == 0) return false;
     // The release makes this lane's results visible to the lane that completes the task.
@@ -275,39 +286,40 @@ class GraphRun {
   // Sharing.
 
   /// Updates the estimate of what a task costs, and looks for sleeping lanes that are worth waking.
-  void Sample(Lane<Sync>& lane) {
+  void Sample(Lane<Sync>& lane, bool has_next) {
     Clock::time_point now = Clock::now();
     double ns = std::chrono::duration<double, std::nano>(now - lane.sampled).count();
-    double per_task = ns / lane.sample_every;
+    double per_task = std::max(ns / lane.sample_every, 1.0);
     lane.task_ns = lane.task_ns == 0 ? per_task : 0.75 * lane.task_ns + 0.25 * per_task;
-    if (ns < kSampleNs) {
-      lane.sample_every = std::min(lane.sample_every * 2, 64u);
-    } else if (ns > 4 * kSampleNs) {
-      lane.sample_every = std::max(lane.sample_every / 2, 1u);
-    }
+    lane.sample_every =
+        static_cast<uint32_t>(std::clamp(kSampleNs / per_task, 1.0, kMaxSample));
     lane.until_sample = lane.sample_every;
     lane.sampled = now;
-    if (limits_.lanes > 1 && crew_.asleep.load(std::memory_order_relaxed) > 0) Share(lane, true);
+    if (limits_.lanes > 1 && crew_.asleep.load(std::memory_order_relaxed) > 0) {
+      Share(lane, has_next, true);
+    }
   }
 
-  /// Hands half of the lane's backlog to an idle lane, if it is worth it.
-  void Share(Lane<Sync>& lane, bool wake) {
+  /// Hands half of the lane's backlog to an idle lane, if it is worth it. `has_next`: the lane has
+  /// something to do besides.
+  void Share(Lane<Sync>& lane, bool has_next, bool wake) {
     uint64_t roots = lane.roots_end - lane.roots_begin;
-    uint64_t backlog = roots + lane.ready.size();
-    if (backlog == 0) return;
-    double worth = static_cast<double>(backlog) * lane.task_ns;
+    size_t queued = lane.ready.size();
+    uint64_t spare = roots + queued;
+    if (!has_next && spare > 0) --spare;
+    if (spare == 0) return;
+    double worth = static_cast<double>(spare) * lane.task_ns;
     if (worth < (wake ? kWakeNs : kShareNs)) return;
     auto [target, parcel] = ClaimIdle(wake);
     if (parcel == nullptr) return;
     parcel->run = this;
     parcel->job = nullptr;
-    parcel->tasks = 0;
-    uint64_t give_roots = (roots + 1) / 2;
+    // Half of each, rounded up only where something is left for this lane anyway.
+    size_t give = (queued + (has_next ? 1 : 0)) / 2;
+    uint64_t give_roots = (roots + (has_next || queued > 0 ? 1 : 0)) / 2;
     lane.roots_end -= give_roots;
     parcel->roots_begin = lane.roots_end;
     parcel->roots_end = lane.roots_end + give_roots;
-    size_t queued = lane.ready.size();
-    size_t give = roots > 0 ? queued / 2 : (queued + 1) / 2;
     parcel->tasks = static_cast<uint32_t>(std::min<size_t>(give, Parcel<Sync>::kMaxTasks));
     lane.ready.TakeNewest(parcel->tasks, parcel->task.data());
     target->mailbox.Deliver();
@@ -333,18 +345,18 @@ class GraphRun {
 
   /// Claims the mailbox of some idle lane and counts that lane as active.
   std::pair<Lane<Sync>*, Parcel<Sync>*> ClaimIdle(bool wake) {
-    uint64_t active = progress_.load(std::memory_order_relaxed) & kActiveMask;
-    if (active >= static_cast<uint64_t>(limits_.lanes)) return {nullptr, nullptr};
+    uint64_t progress = progress_.load(std::memory_order_relaxed);
+    do {
+      if ((progress & kActiveMask) >= static_cast<uint64_t>(limits_.lanes)) return {};
+    } while (!progress_.compare_exchange_weak(progress, progress + 1, std::memory_order_relaxed));
     int lanes = crew_.count.load(std::memory_order_acquire);
-    for (int i = 0; i < lanes; ++i) {
+    for (int i = limits_.first_lane; i < lanes; ++i) {
       Lane<Sync>* lane = crew_.lanes[static_cast<size_t>(i)].load(std::memory_order_acquire);
       if (lane == nullptr) continue;
-      if (Parcel<Sync>* parcel = lane->mailbox.TryClaim(wake)) {
-        progress_.fetch_add(1, std::memory_order_relaxed);
-        return {lane, parcel};
-      }
+      if (Parcel<Sync>* parcel = lane->mailbox.TryClaim(wake)) return {lane, parcel};
     }
-    return {nullptr, nullptr};
+    progress_.fetch_sub(1, std::memory_order_relaxed);
+    return {};
   }
 
   BlockJob<Sync>* FreeJob(Lane<Sync>& lane) {

@@ -56,9 +56,10 @@ struct alignas(64) Lane {
   uint64_t roots_begin = 0, roots_end = 0;
   std::vector<Interval> intervals;
 
-  // An estimate of what one task takes here, from clock readings that are at least 2 µs apart.
+  // An estimate of what one task of this run takes here, from clock readings that are some tasks
+  // apart, and of what one block of a kernel takes, by kernel index modulo the size.
   double task_ns = 0;
-  double item_ns = 0;  // the same for one block of a task of many
+  std::array<double, 32> item_ns{};
   uint32_t until_sample = 1;
   uint32_t sample_every = 1;
   std::chrono::steady_clock::time_point sampled;
@@ -79,10 +80,11 @@ struct Crew {
   static constexpr int kMaxLanes = 257;  // 256 threads of its own and the caller
   std::array<std::atomic<Lane<Sync>*>, kMaxLanes> lanes{};
   std::atomic<int> count{0};  // lanes[0 … count) exist
-  /// Idle lanes that poll, and that sleep. Hints: read without synchronization, never negative for
-  /// long.
+  /// Idle lanes that poll, and that sleep; and lanes that do not sleep, idle or not. Hints: read
+  /// without synchronization, wrong for moments.
   alignas(64) std::atomic<int32_t> spinning{0};
   std::atomic<int32_t> asleep{0};
+  std::atomic<int32_t> awake{0};
 };
 
 }  // namespace precast::sched

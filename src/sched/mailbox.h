@@ -7,27 +7,27 @@
 //
 // States and who moves them (the owner is the mailbox's lane):
 //
-//   busy --owner--> spinning --owner--> asleep
-//                       |                 |
-//                       +--donor--> claimed --donor--> full --owner--> busy
+//   busy --owner--> spinning ---donor--> claimed ---donor--> full --owner--> busy
+//                       |                   |                  |
+//                     owner               owner                |
+//                       v                   v                  |
+//                    asleep ---donor--> claimed asleep --donor-'
 //
 // An owner that gives up goes back from spinning or asleep to busy.
 //
 // Invariants
-//   M1  Only one donor owns the parcel: `claimed` is entered by a compare-and-swap.
-//   M2  The parcel is read only after `full` was seen, written only in `claimed`.
-//   M3  No wake-up is lost: the owner sleeps on the state word itself, while it holds a value that
-//       only a donor changes, and every donor wakes after its last change. (An owner that was about
-//       to fall asleep may sleep in `claimed`, so the donor cannot tell from the state it claimed.)
+//   M1  Only one donor owns the parcel: both claimed states are entered from an idle one by a
+//       compare-and-swap.
+//   M2  The parcel is read only after `full` was seen, written only while claimed.
+//   M3  No wake-up is lost: the owner sleeps on the state word itself, only while it says asleep or
+//       claimed asleep, and who replaces `claimed asleep` wakes. Nobody is woken for a spinning owner.
 //
-// Memory order: the donor's store of `full` pairs with the owner's acquire load of it; all that the
-// donor did before is visible to the owner. Two Dekker pairs, each of four accesses that are
-// sequentially consistent, so that at least one side sees the other: the owner announces itself, then
-// looks at `give_up`, while the other side sets that, then looks for the owner; and the donor stores
-// `full`, then Sync::Wake looks for sleepers, while Sync::Wait counts itself as one, then looks at the
-// state.
+// Memory order: the donor's exchange to `full` pairs with the owner's acquire load of it; all that
+// the donor did before is visible to the owner. `give_up` and the state form a Dekker pair: the owner
+// announces itself, then looks at `give_up`; the other side sets it, then looks for the owner. Those
+// four accesses are sequentially consistent, so at least one of them sees the other.
 //
-// `Sync` supplies the atomics: sched/host_sync.h for threads of the host, a model checker in the
+// `Sync` supplies the atomics: sched/host_sync.h for threads of the host, sched/model_sync.h in the
 // interleaving test.
 #pragma once
 
@@ -39,7 +39,7 @@ namespace precast::sched {
 template <typename Sync, typename Parcel>
 class Mailbox {
  public:
-  enum State : uint32_t { kBusy, kSpinning, kAsleep, kClaimed, kFull };
+  enum State : uint32_t { kBusy, kSpinning, kAsleep, kClaimed, kClaimedAsleep, kFull };
 
   // Owner.
 
@@ -51,19 +51,26 @@ class Mailbox {
     state_.store(kSpinning, std::memory_order_seq_cst);
     for (uint32_t i = 0; i < spins; ++i) {
       if (state_.load(std::memory_order_acquire) == kFull) return true;
-      if (give_up() && Withdraw(kSpinning)) return false;
+      if (give_up() && Move(kSpinning, kBusy)) return false;
       Sync::Pause();
     }
-    uint32_t state = kSpinning;
-    if (state_.compare_exchange_strong(state, kAsleep, std::memory_order_seq_cst)) {
+    if (Move(kSpinning, kAsleep)) {
       on_sleep();
-      if (give_up() && Withdraw(kAsleep)) return false;
+      // Needed when `spins` is 0; else the owner has looked since it announced itself.
+      if (give_up() && Move(kAsleep, kBusy)) return false;
     }
-    while ((state = state_.load(std::memory_order_acquire)) != kFull) Sync::Wait(state_, state);
+    uint32_t state;
+    while ((state = state_.load(std::memory_order_acquire)) != kFull) {
+      if (state == kClaimed) {
+        if (!Move(kClaimed, kClaimedAsleep)) continue;
+        state = kClaimedAsleep;
+      }
+      Sync::Wait(state_, state);
+    }
     return true;
   }
 
-  /// The parcel; the mailbox is then busy. Requires: `Await` returned.
+  /// The parcel; the mailbox is then busy. Requires: `Await` returned true.
   Parcel& Take() {
     state_.store(kBusy, std::memory_order_relaxed);
     return parcel_;
@@ -76,7 +83,8 @@ class Mailbox {
   Parcel* TryClaim(bool wake) {
     uint32_t state = state_.load(std::memory_order_seq_cst);
     while (state == kSpinning || (wake && state == kAsleep)) {
-      if (state_.compare_exchange_weak(state, kClaimed, std::memory_order_seq_cst)) {
+      if (state_.compare_exchange_weak(state, state == kSpinning ? kClaimed : kClaimedAsleep,
+                                       std::memory_order_seq_cst)) {
         return &parcel_;
       }
     }
@@ -84,13 +92,12 @@ class Mailbox {
   }
 
   void Deliver() {
-    state_.store(kFull, std::memory_order_seq_cst);
-    Sync::Wake(state_);
+    if (state_.exchange(kFull, std::memory_order_acq_rel) == kClaimedAsleep) Sync::Wake(state_);
   }
 
  private:
-  bool Withdraw(uint32_t state) {
-    return state_.compare_exchange_strong(state, kBusy, std::memory_order_seq_cst);
+  bool Move(uint32_t from, uint32_t to) {
+    return state_.compare_exchange_strong(from, to, std::memory_order_seq_cst);
   }
 
   typename Sync::template Atomic<uint32_t> state_{kBusy};

@@ -12,8 +12,8 @@
 //     orders suffice must be argued beside the code; the thread sanitizer checks what it can.
 //   - Spurious failure of compare_exchange_weak, spurious wake-ups.
 //   - Schedules with more preemptions than `Limits::preemptions`. A preemption takes the turn from a
-//     thread that could go on; a thread that sleeps, ends or yields gives it away for free. Nearly
-//     all mistakes in protocols of this size show with two.
+//     thread that could go on; one that sleeps, yields or ends gives it away for free. Nearly all
+//     mistakes in protocols of this size show with two.
 //
 // The threads are std::threads that pass a token, so the test runs under every sanitizer.
 //
@@ -30,17 +30,17 @@
 
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <exception>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "sched/host_sync.h"
 
 namespace precast::sched::model {
 
@@ -81,24 +81,36 @@ class Explorer {
 
   /// Lets another thread go first, maybe. Called before each operation.
   static void Step(const char* what, const void* where) {
-    if (current_ != nullptr) current_->owner->Move(what, where, false);
+    if (current_ != nullptr) current_->owner->Move(what, where);
   }
-  /// Lets another thread go first, surely, if there is one: for loops that wait for others.
-  static void Yield() {
-    if (current_ != nullptr) current_->owner->Move("yield", nullptr, true);
-  }
-  /// Sleeps until `Wake` of the same place.
+  /// Goes on when some other thread has changed something: for loops that wait for others.
+  static void Yield();
+  /// The calling thread has changed something.
+  static void Changed();
+  /// Sleeps until `WakeAll` of the same place.
   static void Sleep(const void* where);
   static void WakeAll(const void* where);
 
  private:
-  enum class State { kReady, kAsleep, kDone };
+  enum class State { kReady, kYielded, kAsleep, kDone };
+  /// Hands the turn to one thread, and with it everything that the Explorer holds.
+  struct Baton {
+    std::atomic<uint32_t> given{0};
+    void Give() {
+      given.store(1);
+      HostSync::Wake(given);
+    }
+    void Await() {
+      while (given.load() == 0) HostSync::Wait(given, 0);
+      given.store(0);
+    }
+  };
   struct Worker {
     Explorer* owner = nullptr;
     size_t index = 0;
     State state = State::kDone;
     const void* asleep_on = nullptr;
-    std::condition_variable turn;
+    Baton baton;
     std::thread thread;
   };
   struct Choice {
@@ -113,22 +125,22 @@ class Explorer {
   struct Abort {};  // unwinds the threads of a run that failed
 
   static constexpr size_t kNobody = ~size_t{0};
+  static constexpr size_t kShownEvents = 80;
 
   void Main(Worker& worker);
-  void Move(const char* what, const void* where, bool yield);
-  void PassTurn(std::unique_lock<std::mutex>& lock, Worker& from, bool yield);
-  size_t Choose(size_t from, bool yield);
+  void Move(const char* what, const void* where);
+  void PassTurn(Worker& from);
+  size_t Choose(size_t from);
   void FailRun(const std::string& why);
   bool NextSchedule();
 
   static inline thread_local Worker* current_ = nullptr;
 
   const Limits limits_;
-  std::mutex mutex_;  // guards what follows; held while a turn changes hands
-  std::condition_variable ended_;
+  Baton controller_;
+  // What follows belongs to the thread whose turn it is.
   std::vector<std::unique_ptr<Worker>> workers_;
   History history_;
-  size_t running_ = kNobody;
   bool quit_ = false;
   bool aborting_ = false;
   std::vector<Choice> path_;  // choices of this run, then of the prefix for the next one
@@ -140,17 +152,13 @@ class Explorer {
 };
 
 inline Explorer::~Explorer() {
-  {
-    std::lock_guard lock(mutex_);
-    quit_ = true;
-    for (auto& worker : workers_) worker->turn.notify_one();
-  }
+  quit_ = true;
+  for (auto& worker : workers_) worker->baton.Give();
   for (auto& worker : workers_) worker->thread.join();
 }
 
 inline Outcome Explorer::Explore(const std::function<History()>& make) {
   Outcome outcome;
-  std::unique_lock lock(mutex_);
   while (outcome.schedules < limits_.schedules) {
     history_ = make();
     while (workers_.size() < history_.threads.size()) {
@@ -163,10 +171,10 @@ inline Outcome Explorer::Explore(const std::function<History()>& make) {
     depth_ = 0;
     preemptions_ = steps_ = 0;
     events_.clear();
-    running_ = Choose(kNobody, false);
-    workers_[running_]->turn.notify_one();
-    ended_.wait(lock, [this] { return running_ == kNobody; });
+    workers_[Choose(kNobody)]->baton.Give();
+    controller_.Await();
     ++outcome.schedules;
+    aborting_ = false;
     if (failure_.empty()) {
       try {
         history_.check();
@@ -189,35 +197,24 @@ inline Outcome Explorer::Explore(const std::function<History()>& make) {
 
 inline void Explorer::Main(Worker& worker) {
   current_ = &worker;
-  std::unique_lock lock(mutex_);
   for (;;) {
-    worker.turn.wait(lock, [&] { return quit_ || running_ == worker.index; });
+    worker.baton.Await();
     if (quit_) return;
     if (!aborting_) {
-      std::function<void()>& body = history_.threads[worker.index].body;
-      lock.unlock();
-      std::string why;
       try {
-        body();
+        history_.threads[worker.index].body();
       } catch (const Abort&) {
       } catch (const std::exception& error) {
-        why = fmt::format("{}: {}", history_.threads[worker.index].name, error.what());
+        FailRun(fmt::format("{}: {}", history_.threads[worker.index].name, error.what()));
       }
-      lock.lock();
-      if (!why.empty()) FailRun(why);
     }
     worker.state = State::kDone;
-    try {
-      PassTurn(lock, worker, true);
-    } catch (const Abort&) {
-      // The others will be told as well.
-    }
+    PassTurn(worker);
   }
 }
 
 /// The thread with the turn is about to do `what`.
-inline void Explorer::Move(const char* what, const void* where, bool yield) {
-  std::unique_lock lock(mutex_);
+inline void Explorer::Move(const char* what, const void* where) {
   if (aborting_) {
     if (std::uncaught_exceptions() > 0) return;
     throw Abort();
@@ -226,23 +223,33 @@ inline void Explorer::Move(const char* what, const void* where, bool yield) {
     FailRun(fmt::format("no end after {} steps", limits_.steps));
     throw Abort();
   }
-  PassTurn(lock, *current_, yield);
+  PassTurn(*current_);
   events_.push_back({current_->index, what, where});
 }
 
+inline void Explorer::Yield() {
+  if (current_ == nullptr) return;
+  current_->state = State::kYielded;
+  current_->owner->Move("went on", nullptr);
+}
+
+inline void Explorer::Changed() {
+  if (current_ == nullptr) return;
+  for (auto& worker : current_->owner->workers_) {
+    if (worker->state == State::kYielded) worker->state = State::kReady;
+  }
+}
+
 inline void Explorer::Sleep(const void* where) {
-  Worker* worker = current_;
-  if (worker == nullptr) throw std::logic_error("sleeps outside of a history");
-  std::unique_lock lock(worker->owner->mutex_);
-  worker->state = State::kAsleep;
-  worker->asleep_on = where;
-  worker->owner->events_.push_back({worker->index, "falls asleep on", where});
-  worker->owner->PassTurn(lock, *worker, true);
+  if (current_ == nullptr) throw std::logic_error("a sleep outside of a history");
+  current_->state = State::kAsleep;
+  current_->asleep_on = where;
+  current_->owner->events_.push_back({current_->index, "falls asleep on", where});
+  current_->owner->PassTurn(*current_);
 }
 
 inline void Explorer::WakeAll(const void* where) {
   if (current_ == nullptr) return;
-  std::lock_guard lock(current_->owner->mutex_);
   for (auto& worker : current_->owner->workers_) {
     if (worker->state == State::kAsleep && worker->asleep_on == where) {
       worker->state = State::kReady;
@@ -251,50 +258,45 @@ inline void Explorer::WakeAll(const void* where) {
 }
 
 /// Gives the turn to whom the schedule says; returns when `from` has it again, or has ended.
-inline void Explorer::PassTurn(std::unique_lock<std::mutex>& lock, Worker& from, bool yield) {
-  if (aborting_) {
-    auto next = std::find_if(workers_.begin(), workers_.end(),
-                             [](const auto& worker) { return worker->state != State::kDone; });
-    running_ = next == workers_.end() ? kNobody : (*next)->index;
-  } else {
-    running_ = Choose(from.index, yield);
-    if (running_ == kNobody && !aborting_) {
-      for (auto& worker : workers_) {
-        if (worker->state == State::kAsleep) {
-          FailRun(fmt::format("lost wake-up: {} sleeps for ever",
-                              history_.threads[worker->index].name));
-          running_ = worker->index;
-          aborting_ = true;
-          break;
-        }
+inline void Explorer::PassTurn(Worker& from) {
+  bool ended = from.state == State::kDone;  // not to be read once somebody else has the turn
+  size_t next = aborting_ ? kNobody : Choose(from.index);
+  if (next == kNobody) {
+    // All have ended, or the run has failed and those that are left must unwind.
+    for (auto& worker : workers_) {
+      if (worker->state == State::kDone) continue;
+      if (!aborting_) {
+        FailRun(fmt::format("{}: {}",
+                            worker->state == State::kAsleep ? "lost wake-up" : "no progress",
+                            history_.threads[worker->index].name) +
+                (worker->state == State::kAsleep ? " sleeps for ever" : " waits for ever"));
+        aborting_ = true;
       }
+      next = worker->index;
+      break;
     }
   }
-  if (running_ == kNobody) {
-    aborting_ = false;
-    ended_.notify_one();
-    return;
+  if (next == kNobody) {
+    controller_.Give();
+  } else if (next != from.index) {
+    workers_[next]->baton.Give();
+    if (!ended) from.baton.Await();
   }
-  if (running_ != from.index) {
-    workers_[running_]->turn.notify_one();
-    if (from.state == State::kDone) return;
-    from.turn.wait(lock, [&] { return running_ == from.index; });
-  }
+  if (ended) return;
+  from.state = State::kReady;
   if (aborting_) throw Abort();
 }
 
-/// Who goes next; nobody when all have ended or sleep.
-inline size_t Explorer::Choose(size_t from, bool yield) {
+/// Who goes next; nobody when all have ended or wait for others.
+inline size_t Explorer::Choose(size_t from) {
   std::vector<size_t> options;
-  bool can_go_on = from != kNobody && workers_[from]->state == State::kReady;
-  if (can_go_on && !yield) options.push_back(from);
-  bool free = !can_go_on || yield;
+  bool free = from == kNobody || workers_[from]->state != State::kReady;
+  if (!free) options.push_back(from);
   if (free || preemptions_ < limits_.preemptions) {
     for (auto& worker : workers_) {
       if (worker->index != from && worker->state == State::kReady) options.push_back(worker->index);
     }
   }
-  if (options.empty() && can_go_on) options.push_back(from);
   if (options.empty()) return kNobody;
   if (options.size() == 1) return options[0];
   if (depth_ == path_.size()) path_.push_back({options, 0});
@@ -304,19 +306,20 @@ inline size_t Explorer::Choose(size_t from, bool yield) {
   return next;
 }
 
-/// Requires: mutex_ held.
 inline void Explorer::FailRun(const std::string& why) {
+  aborting_ = true;
   if (!failure_.empty()) return;
   failure_ = why + "\nthe schedule was:";
   std::vector<const void*> places;  // addresses differ from run to run, their order does not
-  for (const Event& event : events_) {
+  size_t first = events_.size() > kShownEvents ? events_.size() - kShownEvents : 0;
+  for (size_t i = first; i < events_.size(); ++i) {
+    const Event& event = events_[i];
     failure_ += fmt::format("\n  {}: {}", history_.threads[event.worker].name, event.what);
     if (event.where == nullptr) continue;
     auto place = std::find(places.begin(), places.end(), event.where);
     if (place == places.end()) place = places.insert(places.end(), event.where);
     failure_ += fmt::format(" #{}", place - places.begin());
   }
-  aborting_ = running_ != kNobody;
 }
 
 /// Turns the path into the prefix of the next schedule; false when there is none.
@@ -346,6 +349,12 @@ struct ModelSync {
     void store(T value, std::memory_order = std::memory_order_seq_cst) {
       model::Explorer::Step("store", this);
       value_ = value;
+      model::Explorer::Changed();
+    }
+    T exchange(T value, std::memory_order = std::memory_order_seq_cst) {
+      model::Explorer::Step("exchange", this);
+      model::Explorer::Changed();
+      return std::exchange(value_, value);
     }
     bool compare_exchange_strong(T& expected, T desired,
                                  std::memory_order = std::memory_order_seq_cst) {
@@ -355,6 +364,7 @@ struct ModelSync {
         return false;
       }
       value_ = desired;
+      model::Explorer::Changed();
       return true;
     }
     bool compare_exchange_weak(T& expected, T desired,

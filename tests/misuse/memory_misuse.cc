@@ -60,7 +60,7 @@ Misuse FreeReused() {
 Misuse FreeInterior() {
   return {"free_of_a_part",
           ErrorCode::invalid_argument,
-          {"i64[4]", "bytes 32 to 63", "64"},
+          {"i64[4]", "64 bytes", "from byte 32"},
           [](Worker& worker) {
             DeviceTensor t(worker, {8});
             worker.free(t->slice(0, 4, 8));

@@ -59,6 +59,10 @@ std::vector<Misuse> TaskMisuse() {
        Submitting([](Orchestrator& o, const Tensor& x) {
          o.submit(Kernel{"hollow", Core::vector, nullptr, ""}, {inout(x)});
        })},
+      {"kernel_that_is_empty",
+       ErrorCode::invalid_argument,
+       {"function"},
+       Submitting([](Orchestrator& o, const Tensor& x) { o.submit(Kernel{}, {inout(x)}); })},
       {"mixed_task_without_a_cube",
        ErrorCode::mismatch,
        {"a_vector", "cube", "vector"},

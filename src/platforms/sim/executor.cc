@@ -36,7 +36,6 @@ struct Run : GraphRun {
   device::Launch launch;
   device::Ticket ticket;
   enum { kQueued, kRunning, kEnded } state = kQueued;
-  std::atomic<bool> ended{false};  // the same, for lane 0 to poll
   device::Outcome outcome;
 };
 
@@ -79,11 +78,15 @@ class Executor::Impl : public std::enable_shared_from_this<Impl> {
 
  private:
   // All of these: mutex_ held.
+  std::deque<std::unique_ptr<Run>>::iterator Lookup(device::Ticket ticket);
   Run* Find(device::Ticket ticket);
-  Run* NextQueued();
+  Run* NextQueued() { return next_to_begin_ < next_ticket_ ? Find(next_to_begin_) : nullptr; }
   void EnsureLanes(int pool_lanes);
   void StartThread(size_t index);
+  void SetRunning(Run& run);
+  void BeginNextOnPool();
   void StartOnPool(Run& run);
+  bool GiveUpLane(size_t index, Run& run, uint64_t pulse);
 
   // mutex_ not held.
   void LaneMain(Lane& lane);
@@ -91,8 +94,8 @@ class Executor::Impl : public std::enable_shared_from_this<Impl> {
   Parcel* Idle(Lane& lane, const std::atomic<bool>& give_up);
   bool Begin(Run& run, Lane& lane, const Parcel* parcel);
   Run* Finish(Run& run, bool pool_lane);
+  void RecordOutcome(Run& run);
   void Watch();
-  void CheckPulses(Run& run, std::vector<std::pair<uint64_t, Clock::time_point>>& seen);
 
   const int default_threads_;
   const uint32_t cores_ = std::max(1u, std::thread::hardware_concurrency());
@@ -106,10 +109,13 @@ class Executor::Impl : public std::enable_shared_from_this<Impl> {
   std::condition_variable watch_;    // a watched run began, or the executor closes
   std::deque<std::unique_ptr<Run>> runs_;  // launched and not collected, in order
   device::Ticket next_ticket_ = 1;
+  device::Ticket next_to_begin_ = 1;
   Run* running_ = nullptr;
-  bool lane0_taken_ = false;
+  bool lane0_taken_ = false;  // a waiting thread is lane 0 of its run …
+  std::atomic<bool> lane0_done_{false};  // … which has ended
   std::vector<std::unique_ptr<Lane>> lanes_;
   std::vector<std::thread> threads_;  // of lanes_[1 …]
+  int pool_threads_ = 0;              // of those, the ones that have not been given up
   std::thread watchdog_;
   std::vector<std::unique_ptr<Lane>> abandoned_lanes_;
   std::vector<std::unique_ptr<Run>> quarantined_;
@@ -123,66 +129,71 @@ device::Ticket Executor::Impl::Execute(const device::Launch& launch) {
     Fail(ErrorCode::invalid_argument, "{} threads (1 … {} allowed)", threads, kMaxThreads);
   }
   bool watched = launch.kernel_timeout.count() > 0 && !launch.oracle;
-  sched::RunLimits limits{threads, watched, launch.measure_kernels};
+  bool own_threads = watched || !launch.caller_waits;
+  sched::RunLimits limits{threads, own_threads ? 1 : 0, watched, launch.measure_kernels};
   void* image = reinterpret_cast<void*>(launch.image + static_cast<uint64_t>(memory_.distance));
   std::lock_guard lock(mutex_);
   if (static_cast<int>(abandoned_lanes_.size()) >= kMaxAbandoned) {
     Fail(ErrorCode::device_lost, "device lost: {} kernels never returned (at most {} allowed)",
          abandoned_lanes_.size(), kMaxAbandoned - 1);
   }
-  bool own_threads = watched || !launch.caller_waits;
   EnsureLanes(own_threads ? threads : threads - 1);
-  device::Ticket ticket = next_ticket_++;
-  runs_.push_back(std::make_unique<Run>(launch, ticket,
-                                        sched::Instance(image, kernels_, memory_), crew_, limits));
-  Run& run = *runs_.back();
-  run.launch.caller_waits = !own_threads;
   if (watched && !watchdog_.joinable()) {
     watchdog_ = std::thread([this] { Watch(); });
   }
-  if (own_threads && running_ == nullptr && NextQueued() == &run) StartOnPool(run);
+  runs_.push_back(std::make_unique<Run>(launch, next_ticket_,
+                                        sched::Instance(image, kernels_, memory_), crew_, limits));
+  runs_.back()->launch.caller_waits = !own_threads;
+  device::Ticket ticket = next_ticket_++;
+  if (running_ == nullptr) BeginNextOnPool();
   return ticket;
 }
 
 bool Executor::Impl::Wait(device::Ticket ticket, std::chrono::nanoseconds timeout) {
-  bool forever = timeout == std::chrono::nanoseconds::max();
-  Clock::time_point deadline = forever ? Clock::time_point::max() : Clock::now() + timeout;
+  Clock::time_point now = Clock::now();
+  bool forever = timeout > Clock::time_point::max() - now;
   std::unique_lock lock(mutex_);
-  Run* found = Find(ticket);
-  if (found == nullptr) return true;  // ended and collected
-  Run& run = *found;
-  while (run.state != Run::kEnded) {
-    bool mine = run.state == Run::kQueued && run.launch.caller_waits && running_ == nullptr &&
-                NextQueued() == &run;
+  for (bool late = false;;) {
+    Run* run = Find(ticket);  // again each time: another thread may have collected it
+    if (run == nullptr || run->state == Run::kEnded) return true;
+    if (late) return false;
+    bool mine = run->state == Run::kQueued && run->launch.caller_waits && running_ == nullptr &&
+                NextQueued() == run;
     if (mine && !lane0_taken_) {
       lane0_taken_ = true;
-      run.state = Run::kRunning;
-      running_ = &run;
+      lane0_done_.store(false, std::memory_order_relaxed);
+      SetRunning(*run);
       lock.unlock();
-      TakePart(run);
+      TakePart(*run);
       lock.lock();
       lane0_taken_ = false;
       changed_.notify_all();
     } else if (forever) {
       changed_.wait(lock);
-    } else if (changed_.wait_until(lock, deadline) == std::cv_status::timeout) {
-      return run.state == Run::kEnded;
+    } else {
+      late = changed_.wait_until(lock, now + timeout) == std::cv_status::timeout;
     }
   }
-  return true;
 }
 
 device::Outcome Executor::Impl::Collect(device::Ticket ticket) {
   std::lock_guard lock(mutex_);
-  Run* found = Find(ticket);
-  if (found == nullptr) Fail(ErrorCode::stale, "launch {} was collected already", ticket);
-  Run& run = *found;
-  device::Outcome outcome = std::move(run.outcome);
-  auto it = std::find_if(runs_.begin(), runs_.end(),
-                         [&](const auto& entry) { return entry.get() == &run; });
+  Run* run = Find(ticket);
+  if (run == nullptr) Fail(ErrorCode::stale, "launch {} was collected already", ticket);
+  if (run->state != Run::kEnded) {
+    Fail(ErrorCode::invalid_argument, "launch {} has not ended: wait before collecting it", ticket);
+  }
+  auto it = Lookup(ticket);
+  device::Outcome outcome = std::move(run->outcome);
   if (outcome.quarantined) quarantined_.push_back(std::move(*it));
   runs_.erase(it);
   return outcome;
+}
+
+std::deque<std::unique_ptr<Run>>::iterator Executor::Impl::Lookup(device::Ticket ticket) {
+  return std::lower_bound(
+      runs_.begin(), runs_.end(), ticket,
+      [](const auto& run, device::Ticket wanted) { return run->ticket < wanted; });
 }
 
 /// Null when the launch was collected.
@@ -191,17 +202,15 @@ Run* Executor::Impl::Find(device::Ticket ticket) {
     Fail(ErrorCode::invalid_argument, "launch {} was never made (the next is {})", ticket,
          next_ticket_);
   }
-  for (const auto& run : runs_) {
-    if (run->ticket == ticket) return run.get();
-  }
-  return nullptr;
+  auto it = Lookup(ticket);
+  return it != runs_.end() && (*it)->ticket == ticket ? it->get() : nullptr;
 }
 
-Run* Executor::Impl::NextQueued() {
-  for (const auto& run : runs_) {
-    if (run->state == Run::kQueued) return run.get();
-  }
-  return nullptr;
+void Executor::Impl::SetRunning(Run& run) {
+  run.state = Run::kRunning;
+  running_ = &run;
+  next_to_begin_ = run.ticket + 1;
+  if (run.limits().watched) watch_.notify_all();
 }
 
 // Lanes and their threads.
@@ -220,7 +229,7 @@ void Executor::Impl::EnsureLanes(int pool_lanes) {
     lanes_.pop_back();
     threads_.pop_back();
     // Fewer threads than asked for give the same bytes; none at all can't run anything.
-    if (lanes_.size() == 1 && pool_lanes > 0) {
+    if (pool_threads_ == 0) {
       Fail(ErrorCode::out_of_memory, "can't start a thread to execute kernels: {}", error.what());
     }
   }
@@ -230,12 +239,28 @@ void Executor::Impl::StartThread(size_t index) {
   // The thread shares ownership: if it is given up inside a kernel, it outlives the executor.
   threads_[index - 1] =
       std::thread([self = shared_from_this(), lane = lanes_[index].get()] { self->LaneMain(*lane); });
+  ++pool_threads_;
+}
+
+/// Begins the next run unless that is for its waiting thread to do. Requires: nothing runs.
+void Executor::Impl::BeginNextOnPool() {
+  while (Run* next = NextQueued()) {
+    if (next->launch.caller_waits) return;
+    SetRunning(*next);
+    if (pool_threads_ > 0) {
+      StartOnPool(*next);
+      return;
+    }
+    // Threads were given up, and the system has refused new ones.
+    next->outcome.ok = false;
+    next->outcome.code = ErrorCode::device_lost;
+    next->outcome.message = "device lost: no thread is left to execute kernels";
+    next->state = Run::kEnded;
+    running_ = nullptr;
+  }
 }
 
 void Executor::Impl::StartOnPool(Run& run) {
-  run.state = Run::kRunning;
-  running_ = &run;
-  if (run.limits().watched) watch_.notify_all();
   // Nothing runs, so every lane of the pool is idle, or about to be.
   for (;;) {
     for (size_t i = 1; i < lanes_.size(); ++i) {
@@ -250,8 +275,8 @@ void Executor::Impl::StartOnPool(Run& run) {
 }
 
 Parcel* Executor::Impl::Idle(Lane& lane, const std::atomic<bool>& give_up) {
-  // Polling pays only while every lane can have a core.
-  uint32_t spins = crew_.count.load(std::memory_order_relaxed) <= static_cast<int>(cores_) ? 1000 : 16;
+  // Polling pays only while every lane that wants one can have a core.
+  uint32_t spins = crew_.awake.load(std::memory_order_relaxed) <= static_cast<int>(cores_) ? 1000 : 16;
   crew_.spinning.fetch_add(1, std::memory_order_relaxed);
   bool slept = false;
   bool full = lane.mailbox.Await(
@@ -259,21 +284,28 @@ Parcel* Executor::Impl::Idle(Lane& lane, const std::atomic<bool>& give_up) {
       [&] {
         slept = true;
         crew_.spinning.fetch_sub(1, std::memory_order_relaxed);
+        crew_.awake.fetch_sub(1, std::memory_order_relaxed);
         crew_.asleep.fetch_add(1, std::memory_order_relaxed);
       },
       [&] { return give_up.load(std::memory_order_seq_cst); });
-  (slept ? crew_.asleep : crew_.spinning).fetch_sub(1, std::memory_order_relaxed);
+  if (slept) {
+    crew_.asleep.fetch_sub(1, std::memory_order_relaxed);
+    crew_.awake.fetch_add(1, std::memory_order_relaxed);
+  } else {
+    crew_.spinning.fetch_sub(1, std::memory_order_relaxed);
+  }
   return full ? &lane.mailbox.Take() : nullptr;
 }
 
 void Executor::Impl::LaneMain(Lane& lane) {
+  crew_.awake.fetch_add(1, std::memory_order_relaxed);
   for (;;) {
     Parcel* parcel = Idle(lane, closing_);
-    if (parcel == nullptr) return;
+    if (parcel == nullptr) break;
     if (parcel->run == nullptr) continue;
     Run* run = static_cast<Run*>(parcel->run);
     bool last = Begin(*run, lane, parcel);
-    if (lane.abandoned) return;
+    if (lane.abandoned) return;  // no longer counted
     while (last) {
       run = Finish(*run, true);
       if (run == nullptr) break;
@@ -282,23 +314,24 @@ void Executor::Impl::LaneMain(Lane& lane) {
       if (lane.abandoned) return;
     }
   }
+  crew_.awake.fetch_sub(1, std::memory_order_relaxed);
 }
 
+/// The calling thread begins a run, and works on it as lane 0 until it has ended.
 void Executor::Impl::TakePart(Run& run) {
   Lane& lane = *lanes_[0];
-  Run* current = &run;
+  crew_.awake.fetch_add(1, std::memory_order_relaxed);
   if (!run.launch.oracle) run.Start(lane);
-  bool last = Begin(run, lane, nullptr);
-  for (;;) {
-    if (last) Finish(*current, false);
-    if (run.ended.load(std::memory_order_seq_cst)) return;
-    Parcel* parcel = Idle(lane, run.ended);
-    if (parcel == nullptr) return;
-    last = false;
+  if (Begin(run, lane, nullptr)) Finish(run, false);
+  // From here on the run may be gone: another thread may end and collect it.
+  while (!lane0_done_.load(std::memory_order_seq_cst)) {
+    Parcel* parcel = Idle(lane, lane0_done_);
+    if (parcel == nullptr) break;
     if (parcel->run == nullptr) continue;
-    current = static_cast<Run*>(parcel->run);
-    last = Begin(*current, lane, parcel);
+    Run* same = static_cast<Run*>(parcel->run);
+    if (Begin(*same, lane, parcel)) Finish(*same, false);
   }
+  crew_.awake.fetch_sub(1, std::memory_order_relaxed);
 }
 
 /// Works on a run that the lane was started on or got a parcel for. True when it has ended.
@@ -319,8 +352,34 @@ bool Executor::Impl::Begin(Run& run, Lane& lane, const Parcel* parcel) {
 /// Records how a run went and begins the next one. A run that is for this very lane to begin is
 /// returned.
 Run* Executor::Impl::Finish(Run& run, bool pool_lane) {
-  uint64_t total = run.instance().header->tasks;
+  RecordOutcome(run);
+  std::lock_guard lock(mutex_);
+  run.state = Run::kEnded;
+  running_ = nullptr;
+  if (run.launch.caller_waits) {
+    // The thread that waits for it may sleep in its mailbox: see Mailbox::Await.
+    lane0_done_.store(true, std::memory_order_seq_cst);
+    if (Parcel* parcel = lanes_[0]->mailbox.TryClaim(true)) {
+      parcel->run = nullptr;
+      lanes_[0]->mailbox.Deliver();
+    }
+  }
+  changed_.notify_all();
+  Run* next = NextQueued();
+  if (next == nullptr || next->launch.caller_waits) return nullptr;
+  if (!pool_lane) {
+    BeginNextOnPool();
+    return nullptr;
+  }
+  SetRunning(*next);
+  return next;
+}
+
+/// How an ended run went.
+void Executor::Impl::RecordOutcome(Run& run) {
   device::Outcome& outcome = run.outcome;
+  const sched::Instance& instance = run.instance();
+  uint64_t total = instance.header->tasks;
   outcome.completed = run.completed();
   if (run.error()) {
     outcome.ok = false;
@@ -332,106 +391,95 @@ Run* Executor::Impl::Finish(Run& run, bool pool_lane) {
     outcome.code = ErrorCode::internal;
     outcome.message = fmt::format("stalled: {} of {} tasks ran and none of the others is ready",
                                   outcome.completed, total);
-  }
-  if (run.limits().measure) {
-    std::vector<sched::Interval> all;
-    for (int i = 0; i < crew_.count.load(std::memory_order_acquire); ++i) {
-      Lane* lane = crew_.lanes[static_cast<size_t>(i)].load(std::memory_order_acquire);
-      all.insert(all.end(), lane->intervals.begin(), lane->intervals.end());
-      lane->intervals.clear();
-    }
-    outcome.in_kernels_us = CoveredUs(std::move(all));
-  }
-
-  std::lock_guard lock(mutex_);
-  run.state = Run::kEnded;
-  running_ = nullptr;
-  run.ended.store(true, std::memory_order_seq_cst);
-  Run* next = NextQueued();
-  Run* mine = nullptr;
-  if (next != nullptr && !next->launch.caller_waits) {
-    if (pool_lane) {
-      next->state = Run::kRunning;
-      running_ = next;
-      if (next->limits().watched) watch_.notify_all();
-      mine = next;
-    } else {
-      StartOnPool(*next);
+    int named = 0;
+    abi::TaskId end = abi::EndTask(instance.header);
+    for (abi::TaskId id = abi::kFirstTask; id < end && named < 3;) {
+      const abi::Task* task = abi::TaskAt(instance.image, id);
+      if (task->producers > 0) {
+        ++named;
+        outcome.message += fmt::format("; {} waits for {} of its producers",
+                                       instance.Describe(task), task->producers);
+      }
+      id += std::max<uint32_t>(task->units, 1);
     }
   }
-  changed_.notify_all();
-  // Lane 0 may sleep in its mailbox: see Mailbox::Await.
-  if (Parcel* parcel = lanes_[0]->mailbox.TryClaim(true)) {
-    parcel->run = nullptr;
-    lanes_[0]->mailbox.Deliver();
+  if (!run.limits().measure) return;
+  std::vector<sched::Interval> all;
+  for (int i = 0; i < crew_.count.load(std::memory_order_acquire); ++i) {
+    Lane* lane = crew_.lanes[static_cast<size_t>(i)].load(std::memory_order_acquire);
+    all.insert(all.end(), lane->intervals.begin(), lane->intervals.end());
+    lane->intervals.clear();
   }
-  return mine;
+  outcome.in_kernels_us = CoveredUs(std::move(all));
 }
 
 // The watchdog.
 
 void Executor::Impl::Watch() {
   std::unique_lock lock(mutex_);
-  std::vector<std::pair<uint64_t, Clock::time_point>> seen;
-  Run* watched = nullptr;
+  struct Seen {
+    uint64_t pulse = 0;
+    Clock::time_point since;
+  };
+  std::vector<Seen> seen;  // by lane; a pulse stands for one call of a kernel, whatever the run
   while (!closing_) {
-    if (running_ == nullptr || !running_->limits().watched) {
-      watched = nullptr;
+    Run* run = running_;
+    if (run == nullptr || !run->limits().watched) {
       watch_.wait(lock);
       continue;
     }
-    if (running_ != watched) {
-      watched = running_;
-      seen.clear();
+    std::chrono::nanoseconds limit = run->launch.kernel_timeout;
+    Clock::time_point now = Clock::now();
+    seen.resize(lanes_.size());
+    bool last = false;
+    for (size_t i = 1; i < lanes_.size() && !last; ++i) {
+      uint64_t pulse = lanes_[i]->pulse.load(std::memory_order_acquire);
+      if (pulse != seen[i].pulse || pulse % 2 == 0) {
+        seen[i] = {pulse, now};
+      } else if (now - seen[i].since >= limit) {
+        last = GiveUpLane(i, *run, pulse);
+      }
     }
-    CheckPulses(*running_, seen);
-    if (running_ != watched) continue;
-    auto period = std::min<std::chrono::nanoseconds>(watched->launch.kernel_timeout / 4,
-                                                     std::chrono::milliseconds(50));
-    watch_.wait_for(lock, std::max<std::chrono::nanoseconds>(period, std::chrono::milliseconds(1)));
+    if (last) {
+      lock.unlock();
+      Finish(*run, false);
+      lock.lock();
+      continue;
+    }
+    watch_.wait_for(lock, std::clamp<std::chrono::nanoseconds>(limit / 4, std::chrono::milliseconds(1),
+                                                               std::chrono::milliseconds(50)));
   }
 }
 
-/// Gives up every lane that has been inside one kernel call for longer than allowed. mutex_ held.
-void Executor::Impl::CheckPulses(Run& run,
-                                 std::vector<std::pair<uint64_t, Clock::time_point>>& seen) {
-  Clock::time_point now = Clock::now();
-  seen.resize(lanes_.size(), {0, now});
-  for (size_t i = 1; i < lanes_.size(); ++i) {
-    Lane& lane = *lanes_[i];
-    uint64_t pulse = lane.pulse.load(std::memory_order_acquire);
-    if (pulse != seen[i].first || pulse % 2 == 0) {
-      seen[i] = {pulse, now};
-      continue;
-    }
-    if (now - seen[i].second < run.launch.kernel_timeout) continue;
-    abi::TaskId id = lane.task.load(std::memory_order_relaxed);
-    uint64_t item = lane.item.load(std::memory_order_relaxed);
-    if (!lane.pulse.compare_exchange_strong(pulse, pulse | Lane::kAbandoned,
-                                            std::memory_order_acq_rel)) {
-      continue;  // it returned just now
-    }
-    const abi::Task* task = abi::TaskAt(run.instance().image, id);
-    run.Fail(Error(
-        ErrorCode::timeout,
-        fmt::format("{}: block {} did not return within {} ms", run.instance().Describe(task),
-                    item % task->blocks,
-                    std::chrono::duration_cast<std::chrono::milliseconds>(run.launch.kernel_timeout)
-                        .count())));
-    run.outcome.quarantined = true;
-    threads_[i - 1].detach();
-    abandoned_lanes_.push_back(std::move(lanes_[i]));
-    lanes_[i] = std::make_unique<Lane>();
-    crew_.lanes[i].store(lanes_[i].get(), std::memory_order_release);
-    StartThread(i);
-    seen[i] = {0, now};
-    if (run.Leave(0)) {
-      mutex_.unlock();
-      Finish(run, false);
-      mutex_.lock();
-      return;
-    }
+/// Gives up a lane that has been inside one call of a kernel, with this pulse, for too long. True when
+/// it was the last active lane: the run has ended.
+bool Executor::Impl::GiveUpLane(size_t index, Run& run, uint64_t pulse) {
+  Lane& lane = *lanes_[index];
+  abi::TaskId id = lane.task.load(std::memory_order_relaxed);
+  uint64_t item = lane.item.load(std::memory_order_relaxed);
+  if (!lane.pulse.compare_exchange_strong(pulse, pulse | Lane::kAbandoned,
+                                          std::memory_order_acq_rel)) {
+    return false;  // it returned just now
   }
+  const abi::Task* task = abi::TaskAt(run.instance().image, id);
+  run.Fail(Error(
+      ErrorCode::timeout,
+      fmt::format("{}: block {} did not return within {} ms", run.instance().Describe(task),
+                  item % task->blocks,
+                  std::chrono::duration<double, std::milli>(run.launch.kernel_timeout).count())));
+  run.outcome.quarantined = true;
+  threads_[index - 1].detach();
+  --pool_threads_;
+  crew_.awake.fetch_sub(1, std::memory_order_relaxed);
+  abandoned_lanes_.push_back(std::move(lanes_[index]));
+  lanes_[index] = std::make_unique<Lane>();
+  crew_.lanes[index].store(lanes_[index].get(), std::memory_order_release);
+  try {
+    StartThread(index);
+  } catch (const std::system_error&) {
+    // The lane never becomes idle, so nobody hands it anything. See BeginNextOnPool.
+  }
+  return run.Leave(0);
 }
 
 void Executor::Impl::Close() {

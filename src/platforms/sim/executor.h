@@ -37,6 +37,7 @@ class Executor {
   void LoadKernels(uint32_t first, std::span<const Kernel> kernels);
   device::Ticket Execute(const device::Launch& launch);
   bool Wait(device::Ticket ticket, std::chrono::nanoseconds timeout);
+  /// Requires: ended.
   device::Outcome Collect(device::Ticket ticket);
 
   /// Threads that were given up inside a kernel. While there are any, device memory must stay mapped.

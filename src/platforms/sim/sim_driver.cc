@@ -24,8 +24,9 @@ int Threads(int threads) {
 }
 
 void CheckHost(const char* call, const void* memory) {
-  if (memory == nullptr)
+  if (memory == nullptr) {
     Fail(ErrorCode::invalid_argument, "{}: host memory at a null pointer", call);
+  }
 }
 
 }  // namespace
@@ -79,14 +80,16 @@ void SimDriver::Fill(device::Address target, uint8_t value, uint64_t bytes) {
 }
 
 void* SimDriver::AllocatePinned(uint64_t bytes) {
-  if (bytes == 0)
+  if (bytes == 0) {
     Fail(ErrorCode::invalid_argument, "allocation of 0 pinned bytes; allowed: 1 or more");
+  }
   // Beyond this no machine can help, and rounding up would overflow.
   constexpr uint64_t kMost = uint64_t{1} << 62;
   uint64_t rounded = (bytes + kPinnedAlignment - 1) / kPinnedAlignment * kPinnedAlignment;
   void* block = bytes > kMost ? nullptr : std::aligned_alloc(kPinnedAlignment, rounded);
-  if (block == nullptr)
+  if (block == nullptr) {
     Fail(ErrorCode::out_of_memory, "out of pinned memory: {} bytes asked", bytes);
+  }
   std::lock_guard lock(pinned_mutex_);
   pinned_.insert(block);
   return block;

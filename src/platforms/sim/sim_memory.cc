@@ -71,15 +71,17 @@ void SimMemory::Open() {
 }
 
 void SimMemory::Close() {
-  if (distance_ != 0)
+  if (distance_ != 0) {
     munmap(reinterpret_cast<void*>(base_ + static_cast<uint64_t>(distance_)), size());
+  }
   if (base_ != 0) munmap(reinterpret_cast<void*>(base_), size());
   if (file_ >= 0) close(file_);
 }
 
 uint64_t SimMemory::Allocate(uint64_t bytes) {
-  if (bytes == 0)
+  if (bytes == 0) {
     Fail(ErrorCode::invalid_argument, "allocation of 0 device bytes; allowed: 1 or more");
+  }
   std::unique_lock lock(mutex_);
   std::optional<uint64_t> offset = pages_.Allocate(bytes);
   if (!offset.has_value()) {

@@ -1,0 +1,84 @@
+// Where output goes: pipes stay clean, terminals get colour, and nothing that was lost is called a
+// success.
+#include "cli/process.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace precast::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+const std::vector<std::string> kRun = {"run", "vector_add", "--case", "small"};
+const std::string kProbe = PRECAST_TEST_PROGRAMS_DIR "/cli_probe.so";
+
+TEST(CommandOutput, APipeGetsNeitherColourNorProgress) {
+  Outcome outcome = Precast({"run", "qwen3", "--tokens", "5", "--golden", "skip"},
+                            {.environment = {{"TERM", "xterm"}}});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.err, "");
+  EXPECT_THAT(outcome.out, Not(HasSubstr("\x1b")));
+  EXPECT_THAT(outcome.out, Not(HasSubstr("\r")));
+}
+
+TEST(CommandOutput, ATerminalGetsColour) {
+  ProcessOptions options{.out = Stream::terminal,
+                         .environment = {{"TERM", "xterm"}, {"NO_COLOR", ""}}};
+  Outcome outcome = Precast(kRun, options);
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.out, HasSubstr("\x1b[32mpass\x1b[0m"));
+  options.environment["NO_COLOR"] = "1";
+  EXPECT_THAT(Precast(kRun, options).out, Not(HasSubstr("\x1b")));
+  options.environment = {{"TERM", "dumb"}, {"NO_COLOR", ""}};
+  EXPECT_THAT(Precast(kRun, options).out, Not(HasSubstr("\x1b")));
+}
+
+TEST(CommandOutput, ProgressGoesToATerminalOnStandardErrorOnly) {
+  Outcome outcome = Precast({"run", kProbe, "--mode", "slow", "--report", "json"},
+                            {.err = Stream::terminal, .environment = {{"TERM", "xterm"}}});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.err, HasSubstr("precast: round 1 ("));
+  EXPECT_TRUE(outcome.err.ends_with("\r\x1b[K")) << "the line is cleared at the end";
+  EXPECT_EQ(outcome.out.front(), '{');
+  EXPECT_THAT(outcome.out, Not(HasSubstr("\x1b")));
+}
+
+TEST(CommandOutput, AFullDiskIsAFailure) {
+  for (const std::vector<std::string>& args :
+       {kRun, {"list"}, {"list", "--json"}, {"--help"}, {"--version"}, {"run", "--help"}}) {
+    Outcome outcome = Precast(args, {.out = Stream::full_disk});
+    EXPECT_EQ(outcome.exit_code, 1) << args[0];
+    EXPECT_EQ(outcome.err, "precast: cannot write to standard output: No space left on device\n");
+  }
+}
+
+TEST(CommandOutput, AClosedStreamIsAFailure) {
+  Outcome outcome = Precast(kRun, {.out = Stream::closed});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("cannot write to standard output"));
+  EXPECT_EQ(Precast(kRun, {.err = Stream::closed}).exit_code, 0);
+}
+
+TEST(CommandOutput, ALongJobEndsWhenNobodyReads) {
+  Outcome outcome =
+      Precast({"run", "qwen3", "--tokens", "1000", "--context", "64", "--golden", "skip"},
+              {.stop_reading_after = 8});
+  EXPECT_EQ(outcome.exit_code, 1) << "neither success nor death by a signal";
+  EXPECT_THAT(outcome.err, HasSubstr("Broken pipe"));
+}
+
+TEST(CommandOutput, ErrorsAreRedOnATerminalOnly) {
+  ProcessOptions options{.err = Stream::terminal,
+                         .environment = {{"TERM", "xterm"}, {"NO_COLOR", ""}}};
+  EXPECT_THAT(Precast({"fly"}, options).err, HasSubstr("\x1b[31mprecast:\x1b[0m there is no"));
+  options.err = Stream::pipe;
+  EXPECT_THAT(Precast({"fly"}, options).err, Not(HasSubstr("\x1b")));
+}
+
+}  // namespace
+}  // namespace precast::testing

@@ -1,0 +1,118 @@
+#include "cli/process.h"
+
+#include <poll.h>
+#include <spawn.h>
+
+#include <cerrno>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <system_error>
+#include <unistd.h>
+
+extern char** environ;
+
+namespace precast::testing {
+namespace {
+
+[[noreturn]] void FailCall(const char* call) {
+  throw std::system_error(errno, std::generic_category(), call);
+}
+
+// Our end and the command's end of one of its streams; -1 for none.
+struct Ends {
+  int ours = -1, theirs = -1;
+};
+
+Ends Open(Stream stream) {
+  Ends ends;
+  if (stream == Stream::pipe) {
+    int fds[2];
+    if (pipe2(fds, O_CLOEXEC) != 0) FailCall("pipe2");
+    ends = {fds[0], fds[1]};
+  } else if (stream == Stream::full_disk) {
+    ends.theirs = open("/dev/full", O_WRONLY | O_CLOEXEC);
+    if (ends.theirs < 0) FailCall("open /dev/full");
+  } else if (stream == Stream::terminal) {
+    ends.ours = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+    if (ends.ours < 0 || grantpt(ends.ours) != 0 || unlockpt(ends.ours) != 0) FailCall("openpt");
+    ends.theirs = open(ptsname(ends.ours), O_RDWR | O_NOCTTY | O_CLOEXEC);
+    if (ends.theirs < 0) FailCall("open terminal");
+  }
+  return ends;
+}
+
+void Attach(posix_spawn_file_actions_t* actions, int theirs, int descriptor) {
+  if (theirs >= 0) {
+    posix_spawn_file_actions_adddup2(actions, theirs, descriptor);
+  } else {
+    posix_spawn_file_actions_addclose(actions, descriptor);
+  }
+}
+
+// Reads what both streams bring until the command has closed them.
+void Drain(Ends out, Ends err, long stop_after, Outcome* outcome) {
+  pollfd polled[2] = {{out.ours, POLLIN, 0}, {err.ours, POLLIN, 0}};
+  std::string* texts[2] = {&outcome->out, &outcome->err};
+  while (polled[0].fd >= 0 || polled[1].fd >= 0) {
+    if (poll(polled, 2, -1) < 0) FailCall("poll");
+    for (int i = 0; i < 2; ++i) {
+      if (polled[i].fd < 0 || polled[i].revents == 0) continue;
+      char buffer[65536];
+      ssize_t count = read(polled[i].fd, buffer, sizeof buffer);
+      bool end = count <= 0;  // a terminal that its last user closed gives EIO
+      if (!end) texts[i]->append(buffer, static_cast<size_t>(count));
+      if (i == 0 && stop_after >= 0 && static_cast<long>(texts[0]->size()) >= stop_after)
+        end = true;
+      if (end) {
+        close(polled[i].fd);
+        polled[i].fd = -1;
+      }
+    }
+  }
+}
+
+}  // namespace
+
+Outcome Precast(const std::vector<std::string>& args, const ProcessOptions& options) {
+  Ends out = Open(options.out);
+  bool shared = options.out == Stream::terminal && options.err == Stream::terminal;
+  Ends err = shared ? Ends{-1, out.theirs} : Open(options.err);
+
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  Attach(&actions, out.theirs, STDOUT_FILENO);
+  Attach(&actions, err.theirs, STDERR_FILENO);
+
+  std::vector<std::string> words = {PRECAST_BINARY};
+  words.insert(words.end(), args.begin(), args.end());
+  std::vector<std::string> settings;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    std::string text = *entry;
+    if (!options.environment.contains(text.substr(0, text.find('=')))) settings.push_back(text);
+  }
+  for (const auto& [name, value] : options.environment) settings.push_back(name + "=" + value);
+  auto pointers = [](std::vector<std::string>& texts) {
+    std::vector<char*> result;
+    for (std::string& text : texts) result.push_back(text.data());
+    result.push_back(nullptr);
+    return result;
+  };
+  pid_t child = 0;
+  int error = posix_spawn(&child, PRECAST_BINARY, &actions, nullptr, pointers(words).data(),
+                          pointers(settings).data());
+  posix_spawn_file_actions_destroy(&actions);
+  if (out.theirs >= 0) close(out.theirs);
+  if (err.theirs >= 0 && !shared) close(err.theirs);
+  if (error != 0) throw std::system_error(error, std::generic_category(), PRECAST_BINARY);
+
+  Outcome outcome;
+  Drain(out, err, options.stop_reading_after, &outcome);
+  int status = 0;
+  if (waitpid(child, &status, 0) != child) FailCall("waitpid");
+  outcome.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return outcome;
+}
+
+}  // namespace precast::testing

@@ -1,0 +1,179 @@
+// `precast run`: what it reports, for every example on every platform.
+#include "cli/process.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <string>
+#include <tuple>
+#include <vector>
+
+namespace precast::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+using Json = nlohmann::ordered_json;
+using Names = std::vector<std::string>;
+
+Names Keys(const Json& object) {
+  Names names;
+  for (const auto& item : object.items()) names.push_back(item.key());
+  return names;
+}
+
+// A case of each example that runs in a moment.
+const std::vector<Names> kExamples = {
+    {"vector_add", "--case", "small"},
+    {"bgemm", "--case", "small"},
+    {"paged_attention", "--case", "small1"},
+    {"qwen3", "--tokens", "3"},
+};
+
+class EveryExample : public ::testing::TestWithParam<std::tuple<Names, std::string>> {
+ protected:
+  Names Args(const Names& more) {
+    Names args = {"run"};
+    const auto& [example, platform] = GetParam();
+    args.insert(args.end(), example.begin(), example.end());
+    args.insert(args.end(), {"--platform", platform});
+    args.insert(args.end(), more.begin(), more.end());
+    return args;
+  }
+};
+
+TEST_P(EveryExample, GivesOneDocument) {
+  Outcome outcome = Precast(Args({"--report", "json", "--rounds", "2"}));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.err, "");
+  Json json = Json::parse(outcome.out);
+  const auto& [example, platform] = GetParam();
+  bool text = example[0] == "qwen3";
+  EXPECT_EQ(Keys(json),
+            (text ? Names{"program", "case", "platform", "golden", "max_abs_err", "text", "rounds"}
+                  : Names{"program", "case", "platform", "golden", "max_abs_err", "rounds"}));
+  EXPECT_EQ(json["program"], example[0]);
+  EXPECT_EQ(json["platform"], platform);
+  EXPECT_EQ(json["golden"], "pass");
+  EXPECT_TRUE(json["max_abs_err"].is_number());
+  ASSERT_EQ(json["rounds"].size(), 2u);
+  for (const Json& round : json["rounds"]) {
+    EXPECT_EQ(Keys(round), (Names{"phases", "control_plane", "graph", "copies", "heap"}));
+    const Json& phases = round["phases"];
+    EXPECT_EQ(Keys(phases), (Names{"args", "host_orch", "graph_upload", "arena_h2d", "execute",
+                                   "copy_back", "host_view_close"}));
+    for (const Json& phase : phases) EXPECT_EQ(Keys(phase), (Names{"wall_us", "bytes"}));
+    EXPECT_DOUBLE_EQ(round["control_plane"]["wall_us"].get<double>(),
+                     phases["host_orch"]["wall_us"].get<double>() +
+                         phases["graph_upload"]["wall_us"].get<double>() +
+                         phases["arena_h2d"]["wall_us"].get<double>());
+    EXPECT_GT(round["graph"]["tasks"].get<uint64_t>(), 0u);
+    EXPECT_GE(round["graph"]["blocks"].get<uint64_t>(), round["graph"]["tasks"].get<uint64_t>());
+    EXPECT_EQ(round["copies"]["control"], 1);
+    EXPECT_EQ(phases["arena_h2d"]["bytes"], round["graph"]["image_bytes"]);
+  }
+}
+
+TEST_P(EveryExample, GivesATable) {
+  Outcome outcome = Precast(Args({}));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.err, "");
+  for (const char* part : {"phase ", "host_orch", "execute", "total", "graph ", "golden: pass"}) {
+    EXPECT_THAT(outcome.out, HasSubstr(part));
+  }
+  EXPECT_EQ(outcome.out.find('\x1b'), std::string::npos);
+}
+
+TEST_P(EveryExample, RunsInTheOracle) {
+  Outcome outcome = Precast(Args({"--oracle"}));
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("golden: pass"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Run, EveryExample,
+                         ::testing::Combine(::testing::ValuesIn(kExamples),
+                                            ::testing::Values("cpu", "a2a3sim", "a5sim")),
+                         [](const auto& row) {
+                           return std::get<0>(row.param)[0] + "_" + std::get<1>(row.param);
+                         });
+
+TEST(Run, ReportNoneIsSilent) {
+  Outcome outcome = Precast({"run", "vector_add", "--case", "small", "--report", "none"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_EQ(outcome.err, "");
+}
+
+TEST(Run, RoundsAreCounted) {
+  Outcome outcome = Precast({"run", "vector_add", "--case", "small", "--rounds", "3"});
+  EXPECT_THAT(outcome.out, StartsWith("vector_add, case small, on cpu, "));
+  EXPECT_THAT(outcome.out, HasSubstr("3 rounds\nbelow: round "));
+}
+
+TEST(Run, TheCheckCanBeSkipped) {
+  for (const char* option : {"--golden=skip", "--skip-device-run"}) {
+    Outcome outcome = Precast({"run", "bgemm", "--case", "small", option, "--report", "json"});
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    Json json = Json::parse(outcome.out);
+    EXPECT_EQ(json["golden"], "skipped");
+    EXPECT_TRUE(json["max_abs_err"].is_null());
+    EXPECT_EQ(json["rounds"].size(), 1u);
+  }
+}
+
+TEST(Run, ParametersBySetAndByOption) {
+  auto tasks = [](const Names& more) {
+    Names args = {"run", "bgemm", "--case", "small", "--report", "json"};
+    args.insert(args.end(), more.begin(), more.end());
+    Outcome outcome = Precast(args);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return Json::parse(outcome.out)["rounds"][0]["graph"]["tasks"].get<int>();
+  };
+  int one = tasks({"--set", "batch=1"});
+  EXPECT_EQ(tasks({"--set", "batch=2"}), 2 * one);
+  EXPECT_EQ(tasks({"--batch", "2"}), 2 * one);
+  EXPECT_EQ(tasks({"--batch=2", "--threads", "1"}), 2 * one);
+  EXPECT_EQ(tasks({"--set", "batch=1", "--batch", "2"}), 2 * one) << "the option of its own wins";
+  EXPECT_EQ(tasks({"--set", "batch=7", "--set", "batch=2"}), 2 * one) << "the last one wins";
+}
+
+TEST(Run, TheProgramMayComeAfterItsOptions) {
+  Outcome outcome = Precast(
+      {"run", "--prompt", "a b", "--tokens", "2", "--report", "json", "--golden", "skip", "qwen3"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(Json::parse(outcome.out)["program"], "qwen3");
+}
+
+TEST(Run, TextIsWrittenBeforeTheReport) {
+  Names args = {"run", "qwen3", "--prompt", "ROMEO:", "--tokens", "4", "--temperature", "0"};
+  Outcome table = Precast(args);
+  args.insert(args.end(), {"--report", "json"});
+  Outcome json = Precast(args);
+  args.back() = "none";
+  Outcome none = Precast(args);
+  ASSERT_EQ(table.exit_code + json.exit_code + none.exit_code, 0) << json.err;
+  std::string text = Json::parse(json.out)["text"].get<std::string>();
+  EXPECT_FALSE(text.empty());
+  EXPECT_EQ(none.out.substr(0, text.size()), text);
+  EXPECT_EQ(table.out.substr(0, text.size()), text);
+  EXPECT_THAT(table.out, HasSubstr("\n\nqwen3, case default, on cpu"));
+  EXPECT_THAT(table.out, HasSubstr("the last of "));
+}
+
+TEST(Run, ARunThatFailsGivesADocumentToo) {
+  Outcome outcome =
+      Precast({"run", "qwen3", "--model", "/dev/null/missing.gguf", "--report", "json"});
+  EXPECT_THAT(outcome.err, HasSubstr("missing.gguf"));
+  ASSERT_NE(outcome.exit_code, 0);
+  if (outcome.exit_code == 2) {
+    EXPECT_EQ(outcome.out, "");
+    return;
+  }
+  Json json = Json::parse(outcome.out);
+  EXPECT_EQ(Keys(json), (Names{"program", "case", "platform", "error"}));
+  EXPECT_EQ(Keys(json["error"]), (Names{"code", "message"}));
+}
+
+}  // namespace
+}  // namespace precast::testing
