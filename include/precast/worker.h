@@ -71,7 +71,7 @@ class WorkerImpl;
 /// A launched run. Movable; destroying one waits for its run. It belongs to one thread at a time.
 class RunHandle {
  public:
-  RunHandle() = default;
+  RunHandle();  ///< holds no run
   RunHandle(RunHandle&&) noexcept;
   RunHandle& operator=(RunHandle&&) noexcept;
   ~RunHandle();

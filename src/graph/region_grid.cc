@@ -112,7 +112,7 @@ LiveRegion* RegionGrid::FindIn(uint32_t number, uint64_t begin, uint32_t layout,
 }
 
 LiveRegion* RegionGrid::FindOrAdd(uint32_t number, bool write, LiveRegion& first, uint64_t begin,
-                                  uint32_t layout, const BoxTable& boxes) {
+                                  uint32_t layout, const BoxTable& boxes, abi::TaskId* also) {
   Grid& grid = grids_[number];
   uint32_t id = grid.size_class;
   if (grid.layout != layout || id == 0) return nullptr;
@@ -135,13 +135,14 @@ LiveRegion* RegionGrid::FindOrAdd(uint32_t number, bool write, LiveRegion& first
     if (!write || found->writer != 0) [[likely]] return found;
     if (found->next != 0) return nullptr;
   }
-  return AddPlainly(grid, write, first, {begin, layout}, {row, column}, line, cell, boxes);
+  return AddPlainly(grid, write, first, {begin, layout}, {row, column}, line, cell, boxes, also);
 }
 
 // Adds a region, or lists one that was only read so far as written, if it is alone in its cell and
-// plainly overlaps nothing else.
+// plainly overlaps nothing else in the grid.
 LiveRegion* RegionGrid::AddPlainly(Grid& grid, bool write, LiveRegion& first, Key key, Point corner,
-                                   Line* line, Cell cell, const BoxTable& boxes) {
+                                   Line* line, Cell cell, const BoxTable& boxes,
+                                   abi::TaskId* also) {
   uint32_t id = grid.size_class;
   const SizeClass& c = classes_[id];
   Which which = write ? kAll : kWritten;
@@ -150,23 +151,36 @@ LiveRegion* RegionGrid::AddPlainly(Grid& grid, bool write, LiveRegion& first, Ke
       corner.column + grid.width > (cell.column + uint64_t{1}) * c.cell_columns.value) {
     return nullptr;
   }
-  if (first.key != LiveRegion::kNone) {
-    if (Overlaps(first.begin, boxes[first.layout()], key.begin, boxes[key.layout])) return nullptr;
-    if (first.writer == 0) first.key |= LiveRegion::kForeignRead;
-  }
+  LiveRegion* found = nullptr;
   if (line != nullptr && line->cell[cell.column & 7] != 0) {
-    LiveRegion& found = regions_[line->cell[cell.column & 7]];
-    if (found.chunk != 0) return nullptr;
+    found = &regions_[line->cell[cell.column & 7]];
+    if (found->chunk != 0) return nullptr;
+  }
+  uint32_t flags = write ? 0 : LiveRegion::kForeignRead;
+  if (first.key != LiveRegion::kNone) {
+    const Box& box = boxes[key.layout];
+    const Box& first_box = boxes[first.layout()];
+    if (Overlaps(first.begin, first_box, key.begin, box)) {
+      bool larger = first_box.extent > box.extent;  // so that it stays live
+      if (!larger || first.writer == 0 || (write && first.reader[0] != 0)) return nullptr;
+      *also = first.writer;
+      first.key |= write ? LiveRegion::kForeignWrite : LiveRegion::kForeignRead;
+      if (!write) flags |= LiveRegion::kForeignWrite;
+    } else if (first.writer == 0) {
+      first.key |= LiveRegion::kForeignRead;
+    }
+  }
+  if (found != nullptr) {
     CountWritten(line, grid, id);
-    found.key &= LiveRegion::kLayoutMask;
-    return &found;
+    found->key &= LiveRegion::kLayoutMask;
+    return found;
   }
   if (line == nullptr) {
     MakeRoom();
     line = FindOrAddLine(id << 4, cell.row, cell.column >> 3);
   }
   LiveRegion& added = Put(line, grid, id, cell.column, write, key);
-  if (!write) added.key |= LiveRegion::kForeignRead;
+  added.key |= flags;
   return &added;
 }
 

@@ -92,11 +92,12 @@ class RegionGrid {
   }
 
   /// A short cut for tiles and blocks: the live region that is exactly this one; or a new one
-  /// without accesses when it plainly meets no written region (`write`: no other at all), here or in
-  /// `first`. Null when it cannot tell. For `write`, the region given is listed as written: the
-  /// caller sets its writer.
+  /// without accesses when it plainly meets no written region (`write`: no other at all) in the grid.
+  /// Null when it cannot tell. `first` is the buffer's region outside the grid: when a new region
+  /// meets it, `also` is set to its writer; null when there would be more to do.
+  /// For `write`, the region given is listed as written: the caller sets its writer.
   LiveRegion* FindOrAdd(uint32_t grid, bool write, LiveRegion& first, uint64_t begin,
-                        uint32_t layout, const BoxTable& boxes);
+                        uint32_t layout, const BoxTable& boxes, abi::TaskId* also);
 
   /// Adds a region without accesses. `written`: the caller sets its writer, and there is no other
   /// written region exactly here.
@@ -167,7 +168,7 @@ class RegionGrid {
   };
   [[gnu::noinline]] LiveRegion* AddPlainly(Grid& grid, bool write, LiveRegion& first, Key key,
                                            Point corner, Line* line, Cell cell,
-                                           const BoxTable& boxes);
+                                           const BoxTable& boxes, abi::TaskId* also);
   LiveRegion& Put(Line* line, Grid& grid, uint32_t size_class, uint32_t column, bool written,
                   Key key);
   void CountWritten(Line* line, Grid& grid, uint32_t size_class);

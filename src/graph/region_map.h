@@ -174,10 +174,11 @@ template <typename Edge>
 inline void RegionMap::Read(BufferId id, const Region& region, abi::TaskId task, Edge&& edge) {
   Buffer& buffer = buffers_[id];
   LiveRegion* live = &buffer.first;
+  abi::TaskId also = 0;
   if (live->begin != region.begin || live->layout() != region.layout_id) {
     if (buffer.grid != 0) {
       live = grids_.FindOrAdd(buffer.grid, false, buffer.first, region.begin, region.layout_id,
-                              boxes_);
+                              boxes_, &also);
     } else if (live->key == LiveRegion::kNone) {
       boxes_.Learn(region);
       *live = {region.begin, region.layout_id, 0, 0, {task, 0}, 0};
@@ -188,7 +189,7 @@ inline void RegionMap::Read(BufferId id, const Region& region, abi::TaskId task,
     }
   }
   if (live != nullptr && (live->key & LiveRegion::kForeignWrite) == 0) [[likely]] {
-    abi::TaskId producer = live->writer != 0 ? live->writer : buffer.claim;
+    abi::TaskId producer = live->writer != 0 ? live->writer : also != 0 ? also : buffer.claim;
     AddReader(*live, task);
     if (producer != 0 && producer != task) edge(producer);
     return;
@@ -201,10 +202,11 @@ inline void RegionMap::Write(BufferId id, const Region& region, abi::TaskId task
   Buffer& buffer = buffers_[id];
   buffer.written = true;
   LiveRegion* live = &buffer.first;
+  abi::TaskId also = 0;
   if (live->begin != region.begin || live->layout() != region.layout_id) {
     if (buffer.grid != 0) {
       live = grids_.FindOrAdd(buffer.grid, true, buffer.first, region.begin, region.layout_id,
-                              boxes_);
+                              boxes_, &also);
     } else if (live->key == LiveRegion::kNone) {
       boxes_.Learn(region);
       *live = {region.begin, region.layout_id, task, 0, {0, 0}, 0};
@@ -219,11 +221,12 @@ inline void RegionMap::Write(BufferId id, const Region& region, abi::TaskId task
     live->writer = task;
     live->reader[0] = live->reader[1] = 0;
     if (before.reader[0] == 0) {
-      abi::TaskId producer = before.writer != 0 ? before.writer : buffer.claim;
+      abi::TaskId producer = before.writer != 0 ? before.writer : also != 0 ? also : buffer.claim;
       if (producer != 0 && producer != task) edge(producer);
     } else {
       if (before.reader[0] != task) edge(before.reader[0]);
       if (before.reader[1] != 0 && before.reader[1] != task) edge(before.reader[1]);
+      if (also != 0 && also != task) edge(also);
     }
     return;
   }

@@ -176,7 +176,10 @@ void RunBuilder::ReportFatal(int code, std::string_view message) {
 // Tasks.
 
 uint32_t RunBuilder::KernelIndex(const Kernel& kernel) {
-  if (kernel.function == nullptr && kernel.name == kNoKernel.name) return abi::kNoKernel;
+  if (kernel.function == nullptr && kernel.name != nullptr &&
+      std::string_view(kernel.name) == kNoKernel.name) {
+    return abi::kNoKernel;
+  }
   size_t hash = (reinterpret_cast<uintptr_t>(kernel.function) >> 4) % kCachedKernels;
   CachedKernel& cached = kernel_cache_[hash];
   if (cached.function == kernel.function && cached.name == kernel.name) return cached.index;

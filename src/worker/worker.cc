@@ -164,6 +164,7 @@ using detail::WorkerImpl;
 
 // RunHandle.
 
+RunHandle::RunHandle() = default;
 RunHandle::RunHandle(std::unique_ptr<RunState> state) : state_(std::move(state)) {}
 RunHandle::RunHandle(RunHandle&&) noexcept = default;
 RunHandle& RunHandle::operator=(RunHandle&&) noexcept = default;
