@@ -7,9 +7,7 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/precast TYPE INCLUDE
 install(TARGETS precast EXPORT precast_targets
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
         INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-if(TARGET precast_command)  # TEMP
 install(TARGETS precast_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-endif()  # TEMP
 install(EXPORT precast_targets NAMESPACE precast:: FILE precast-targets.cmake
         DESTINATION ${package_dir})
 

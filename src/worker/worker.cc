@@ -86,7 +86,9 @@ std::unique_ptr<RunState> WorkerImpl::Launch(const Orchestration& orchestration,
   }
   if (program != nullptr) CheckSignature(*program, args);
   RunParameters parameters;
-  parameters.serial = next_serial_.fetch_add(1, std::memory_order_relaxed);
+  do {  // 0 marks what belongs to no run
+    parameters.serial = next_serial_.fetch_add(1, std::memory_order_relaxed);
+  } while (parameters.serial == 0);
   parameters.threads = options.threads.value_or(options_.threads);
   if (parameters.threads == 0) parameters.threads = driver_->properties().threads;
   CheckThreads(parameters.threads);
