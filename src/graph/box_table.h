@@ -29,10 +29,13 @@ struct LiveRegion {
   uint32_t key;           // layout id | flags
   abi::TaskId writer;     // 0: only read
   uint32_t next;          // in its cell, or among free ones
-  abi::TaskId reader[2];  // the first two since the write
-  uint32_t chunk;         // newest chunk with more readers
+  abi::TaskId reader[2];  // since the write: the first and, if there are more, the newest
+  uint32_t chunk;         // newest chunk of those between
 
   uint32_t layout() const { return key & kLayoutMask; }
+  abi::TaskId last_access() const {
+    return reader[1] != 0 ? reader[1] : reader[0] != 0 ? reader[0] : writer;
+  }
 };
 static_assert(sizeof(LiveRegion) == 32);
 static_assert(abi::kMaxLayouts == LiveRegion::kForeignWrite);

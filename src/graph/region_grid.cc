@@ -99,13 +99,21 @@ void RegionGrid::CountWritten(Line* line, Grid& grid, uint32_t size_class) {
   if (line->count[kWritten]++ == 0) Mark(kWritten, *line);
 }
 
-LiveRegion* RegionGrid::FindIn(uint32_t number, uint64_t begin, uint32_t layout,
-                                      const BoxTable& boxes) {
+LiveRegion* RegionGrid::FindIn(uint32_t* cell, uint64_t begin, uint32_t layout,
+                               const BoxTable& boxes) {
   constexpr uint32_t kFew = 8;
   uint32_t only_read = 0;
-  for (; number != 0; number = regions_[number].next) {
+  for (uint32_t* link = cell; *link != 0; link = &regions_[*link].next) {
+    uint32_t number = *link;
     LiveRegion& region = regions_[number];
-    if (boxes.Same(region, begin, layout)) return &region;
+    if (boxes.Same(region, begin, layout)) {
+      if (region.writer != 0) {  // to the front
+        *link = region.next;
+        region.next = *cell;
+        *cell = number;
+      }
+      return &region;
+    }
     if (region.writer == 0 && ++only_read == kFew) return nullptr;
   }
   return nullptr;
@@ -129,7 +137,7 @@ LiveRegion* RegionGrid::FindOrAdd(uint32_t number, bool write, LiveRegion& first
   if (line != nullptr && line->cell[cell.column & 7] != 0) {
     LiveRegion* found = &regions_[line->cell[cell.column & 7]];
     if (found->begin != begin || found->layout() != layout) {
-      found = FindIn(line->cell[cell.column & 7], begin, layout, boxes);
+      found = FindIn(&line->cell[cell.column & 7], begin, layout, boxes);
       return found != nullptr && (!write || found->writer != 0) ? found : nullptr;
     }
     if (!write || found->writer != 0) [[likely]] return found;
@@ -206,6 +214,9 @@ void RegionGrid::SetPitch(Grid& grid, uint64_t pitch, const BoxTable& boxes) {
   detached_.clear();
   detached_.reserve(grid.count[kAll]);
   Visit(grid, kAll, Everything(grid), [](LiveRegion&) { return Then::detach; });
+  std::sort(detached_.begin(), detached_.end(), [this](uint32_t a, uint32_t b) {
+    return regions_[a].last_access() < regions_[b].last_access();
+  });
   grid.pitch = Divider::By(pitch);
   grid.newest_class = 0;
   grid.layout = LiveRegion::kNone;

@@ -20,7 +20,8 @@
 // Invariants
 //   G1  A live region stands in exactly one cell, of the class that its size gives under the
 //       buffer's pitch. In the list of a cell, those that a task wrote come before all others, so
-//       that a reader is not delayed by any number of readers.
+//       that a reader is not delayed by any number of readers; and of those, the one accessed last
+//       comes first, so that a search can end early.
 //   G2  The bit of a block (or node) in its parent is set when it holds anything; a second one when
 //       it holds anything written.
 //   G3  A line of the table counts only when it carries the current epoch; that is how Clear forgets
@@ -45,7 +46,9 @@ namespace precast::graph {
 class RegionGrid {
  public:
   enum Which : uint32_t { kAll = 0, kWritten = 1 };
-  enum class Then : uint8_t { keep, retire, detach, stop };  // detach: unlink, but do not free
+  /// What a visitor wants: go on; go on without this region (and with its memory: detach); skip the
+  /// written regions of the cell that were last accessed before this one; end.
+  enum class Then : uint8_t { keep, retire, detach, skip, stop };
 
   struct Cells {  // both ends included
     uint32_t row, last_row, column, last_column;
@@ -82,13 +85,13 @@ class RegionGrid {
   Spot Locate(Grid& grid, uint64_t begin, uint32_t layout, const Box& box);
   Spot Everything(const Grid& grid) const;
 
-  /// The live region that is exactly this one; null if none. Among those only read it looks at a
-  /// few: they may be many, and one listed twice does no harm.
+  /// The live region that is exactly this one, for an access to it; null if none. Among those only
+  /// read it looks at a few: they may be many, and one listed twice does no harm.
   LiveRegion* Find(const Spot& spot, uint64_t begin, uint32_t layout, const BoxTable& boxes) {
     if (spot.size_class == 0) return nullptr;
     Line* line = FindLine(spot.size_class << 4, spot.cells.row, spot.cells.column >> 3);
     return line == nullptr ? nullptr
-                           : FindIn(line->cell[spot.cells.column & 7], begin, layout, boxes);
+                           : FindIn(&line->cell[spot.cells.column & 7], begin, layout, boxes);
   }
 
   /// A short cut for tiles and blocks: the live region that is exactly this one; or a new one
@@ -155,7 +158,7 @@ class RegionGrid {
   uint32_t FindClass(const Grid& grid, uint64_t rows, uint64_t width) const;
   uint32_t AddClass(Grid& grid, uint64_t rows, uint64_t width);
 
-  [[gnu::noinline]] LiveRegion* FindIn(uint32_t number, uint64_t begin, uint32_t layout, const BoxTable& boxes);
+  [[gnu::noinline]] LiveRegion* FindIn(uint32_t* cell, uint64_t begin, uint32_t layout, const BoxTable& boxes);
   struct Key {
     uint64_t begin;
     uint32_t layout;
@@ -254,7 +257,8 @@ bool RegionGrid::VisitBlock(Grid& grid, Which which, uint32_t size_class, uint32
         go_on = false;
         break;
       }
-      if (then == Then::keep) {
+      if (then == Then::skip && line->count[kAll] == line->count[kWritten]) break;
+      if (then == Then::keep || then == Then::skip) {
         link = &region.next;
         continue;
       }

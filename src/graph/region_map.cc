@@ -23,7 +23,6 @@ void RegionMap::Clear() {
 void RegionMap::AppendReader(LiveRegion& region, TaskId task) {
   if (region.chunk != 0) {
     ReaderChunk& newest = chunks_[region.chunk];
-    if (newest.reader[newest.readers - 1] == task) return;
     if (newest.readers < kChunkReaders) {
       newest.reader[newest.readers++] = task;
       return;
@@ -145,6 +144,7 @@ std::span<const TaskId> RegionMap::ReadSlowly(Buffer& buffer, LiveRegion* live, 
   if (target == nullptr || (target->key & LiveRegion::kForeignWrite) != 0) {
     auto meet = [&](LiveRegion& other) {
       if (&other == target || other.writer == 0) return Then::keep;
+      if (other.last_access() < floor) return Then::skip;
       const Box& other_box = boxes_[other.layout()];
       if (!Overlaps(other.begin, other_box, region.begin, box)) {
         if (grid != nullptr) ++grid->wasted;
@@ -191,6 +191,7 @@ std::span<const TaskId> RegionMap::WriteSlowly(Buffer& buffer, LiveRegion* live,
   if (target == nullptr || (target->key & LiveRegion::kFlags) != 0) {
     auto meet = [&](LiveRegion& other) {
       if (&other == target) return Then::keep;
+      if (other.writer != 0 && other.last_access() < floor) return Then::skip;
       const Box& other_box = boxes_[other.layout()];
       bool covered = boxes_.Same(other, region.begin, region.layout_id) ||
                      Covers(region.begin, box, other.begin, other_box);

@@ -160,13 +160,12 @@ inline BufferId RegionMap::AddBuffer(uint64_t bytes) {
 }
 
 inline void RegionMap::AddReader(LiveRegion& region, abi::TaskId task) {
-  if (region.writer == task || region.reader[0] == task) return;
+  if (region.last_access() == task) return;
   if (region.reader[0] == 0) {
     region.reader[0] = task;
-  } else if (region.reader[1] == 0) {
+  } else {
+    if (region.reader[1] != 0) AppendReader(region, region.reader[1]);
     region.reader[1] = task;
-  } else if (region.reader[1] != task) {
-    AppendReader(region, task);
   }
 }
 
@@ -188,7 +187,7 @@ inline void RegionMap::Read(BufferId id, const Region& region, abi::TaskId task,
       live = nullptr;
     }
   }
-  if (live != nullptr && (live->key & LiveRegion::kForeignWrite) == 0) [[likely]] {
+  if (live != nullptr && ((live->key & LiveRegion::kForeignWrite) == 0 || also != 0)) [[likely]] {
     abi::TaskId producer = live->writer != 0 ? live->writer : also != 0 ? also : buffer.claim;
     AddReader(*live, task);
     if (producer != 0 && producer != task) edge(producer);

@@ -2,7 +2,6 @@
 // bytes are those of the oracle.
 #include "platforms/sim/executor.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -19,7 +18,6 @@ namespace {
 
 using test::TestGraph;
 using test::TestImage;
-using testing::HasSubstr;
 
 constexpr std::chrono::nanoseconds kForever = std::chrono::nanoseconds::max();
 
@@ -50,12 +48,6 @@ PRECAST_KERNEL(add_index, Core::vector)(const KernelContext& k) {
 PRECAST_KERNEL(add_index_again, Core::vector)(const KernelContext& k) {
   k.tensor<uint64_t>(3)[k.block()] += k.block() * 11 + k.sub_block() * 1'000'000u;
 }
-
-PRECAST_KERNEL(throw_number, Core::vector)(const KernelContext&) { throw 42; }
-PRECAST_KERNEL(throw_exception, Core::vector)(const KernelContext&) {
-  throw std::runtime_error("no such luck");
-}
-PRECAST_KERNEL(throw_error, Core::vector)(const KernelContext& k) { k.fail("a reason"); }
 
 void Submit(TestGraph& g, std::initializer_list<Arg> tensors, uint64_t scalar,
             uint32_t blocks = 1) {
