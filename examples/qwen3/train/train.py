@@ -6,8 +6,8 @@
   train.py --generate FILE.gguf         prints text sampled from the stored model
   train.py --logits FILE.gguf           prints the logits after a prompt, as JSON
 
-The weights are a dictionary keyed by GGUF tensor name, so training and the stored file share one
-`forward`. A stored file is dequantised to float32 before use. See README.md for the requirements.
+The weights are a dictionary keyed by GGUF tensor name, so training and the stored file, which is
+dequantised to float32, share one `forward`. README.md lists the requirements.
 """
 
 import argparse
@@ -17,8 +17,8 @@ import os
 import time
 from dataclasses import dataclass
 
-# OpenBLAS gets two threads and torch, in main, one: Debian's torch calls OpenBLAS from inside its
-# own pool, and nesting the two makes a step many times slower.
+# OpenBLAS gets two threads, and torch, in main, one: with two in torch's own pool, Debian's build
+# takes four times as long per step.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "2")
 
 import gguf
@@ -302,11 +302,10 @@ def generate(config, weights, prompt, count, temperature):
     tokens = list(prompt.encode())
     for _ in range(count):
         logits = next_logits(config, weights, tokens)[:END_OF_TEXT]
-        if temperature == 0:
-            tokens.append(int(logits.argmax()))
+        if temperature > 0:
+            tokens.append(int(torch.multinomial((logits / temperature).softmax(-1), 1)))
         else:
-            probabilities = (logits / temperature).softmax(-1)
-            tokens.append(int(torch.multinomial(probabilities, 1)))
+            tokens.append(int(logits.argmax()))
     return bytes(tokens[len(prompt.encode()) :]).decode(errors="replace")
 
 
