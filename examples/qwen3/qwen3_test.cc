@@ -87,7 +87,7 @@ class Qwen3Test : public ::testing::TestWithParam<GgufType> {
 INSTANTIATE_TEST_SUITE_P(Types, Qwen3Test,
                          ::testing::Values(GgufType::f32, GgufType::f16, GgufType::bf16,
                                            GgufType::q8_0),
-                         [](const auto& info) { return std::string(Name(info.param)); });
+                         [](const auto& test) { return std::string(Name(test.param)); });
 
 TEST_P(Qwen3Test, EveryPlatformAndExecutorWritesWhatThePlainForwardPassWrites) {
   const std::string prompt = "To be, or not to be";

@@ -55,7 +55,8 @@ struct Outcome {
   std::string message;                        // when not ok: task, kernel, reason, what did not run
   uint64_t completed = 0;                     // tasks
   double in_kernels_us = -1;                  // with measure_kernels
-  /// A kernel of this launch was given up and may still write: its memory must not be used again.
+  /// A kernel of this launch was given up and may still write: its memory must not be used again
+  /// before `Settled` says so.
   bool quarantined = false;
 };
 
@@ -91,6 +92,9 @@ class Driver {
   virtual bool Wait(Ticket ticket, std::chrono::nanoseconds timeout) = 0;
   /// How an ended launch went. Each ticket is collected once.
   virtual Outcome Collect(Ticket ticket) = 0;
+  /// Whether every kernel of a collected launch has returned. Optional: a device whose kernels are
+  /// never given up says yes.
+  virtual bool Settled(Ticket /*ticket*/) { return true; }
 
   /// The last call: after views, pinned memory and allocations have been released.
   virtual void Reset() = 0;

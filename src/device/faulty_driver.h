@@ -81,6 +81,7 @@ class FaultyDriver final : public Driver {
   Ticket Execute(const Launch& launch) override;
   bool Wait(Ticket ticket, std::chrono::nanoseconds timeout) override;
   Outcome Collect(Ticket ticket) override;
+  bool Settled(Ticket ticket) override { return driver_->Settled(ticket); }
   void Reset() override;
 
  private:

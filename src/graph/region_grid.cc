@@ -11,6 +11,12 @@ constexpr size_t kFirstLines = 256;
 // Sizes with the same logarithm are in one class.
 uint8_t SizeLog(uint64_t size) { return static_cast<uint8_t>(std::bit_width(size - 1)); }
 
+RegionGrid::Point SizeOf(const RegionGrid::Spot& spot) {
+  RegionGrid::Point size;
+  for (int i = 0; i < 3; ++i) size[i] = spot.last[i] - spot.first[i] + 1;
+  return size;
+}
+
 }  // namespace
 
 RegionGrid::RegionGrid() : lines_(kFirstLines), regions_(64), classes_(1), grids_(1) {
@@ -34,46 +40,64 @@ uint32_t RegionGrid::Add(uint64_t bytes) {
   return static_cast<uint32_t>(grids_.size() - 1);
 }
 
+RegionGrid::Pitch RegionGrid::Pitch::Of(const Box& box) {
+  if (box.axes == 0) return {};
+  if (box.axes == 1 || box.stride[0] % box.stride[1] != 0) return {0, box.stride[0]};
+  return {box.stride[0], box.stride[1]};
+}
+
 RegionGrid::Spot RegionGrid::Locate(Grid& grid, uint64_t begin, uint32_t layout, const Box& box) {
-  uint64_t pitch = grid.pitch.value;
   if (grid.layout != layout) {
-    uint64_t rows = 1, width = box.run;
+    uint64_t plane = grid.plane.value, row = grid.row.value;
+    Point size{1, 1, box.run};
     for (uint32_t i = 0; i < box.axes; ++i) {
-      uint64_t steps = box.count[i] - 1;
-      if (pitch != 0 && box.stride[i] % pitch == 0) {
-        rows += steps * (box.stride[i] / pitch);
+      uint64_t steps = box.count[i] - 1, stride = box.stride[i];
+      if (plane != 0 && stride % plane == 0) {
+        size[0] += steps * (stride / plane);
+      } else if (row != 0 && stride % row == 0) {
+        size[1] += steps * (stride / row);
       } else {
-        width += steps * box.stride[i];
+        size[2] += steps * stride;
       }
     }
     grid.layout = layout;
-    grid.rows = rows;
-    grid.width = width;
-    grid.size_class = pitch == 0 || width <= pitch ? FindClass(grid, rows, width) : 0;
+    grid.size = size;
+    grid.size_class = grid.Fits({}) ? FindClass(grid, size) : 0;
   }
   Spot spot;
-  uint32_t size_class = grid.size_class;
-  spot.row = pitch == 0 ? 0 : grid.pitch.Quotient(begin);
-  spot.column = begin - spot.row * pitch;
-  spot.last_row = spot.row + grid.rows - 1;
-  spot.last_column = spot.column + grid.width - 1;
-  if (pitch != 0 && spot.last_column >= pitch) {
-    spot.last_row = grid.pitch.Quotient(begin + box.extent - 1);
-    spot.column = 0;
-    spot.last_column = pitch - 1;
-    spot.whole_rows = true;
-    size_class = FindClass(grid, spot.last_row - spot.row + 1, pitch);
+  spot.first = grid.At(begin);
+  if (grid.Fits(spot.first)) {
+    for (int i = 0; i < 3; ++i) spot.last[i] = spot.first[i] + grid.size[i] - 1;
+    EnterClass(spot, grid.size_class);
+    return spot;
   }
-  EnterClass(spot, size_class);
+  spot.whole_rows = true;
+  spot.last = grid.At(begin + box.extent - 1);
+  spot.first[2] = 0;
+  spot.last[2] = grid.row.value - 1;
+  if (spot.first[0] != spot.last[0]) {
+    spot.first[1] = 0;
+    spot.last[1] = grid.rows_of_plane - 1;
+  }
+  EnterClass(spot, FindClass(grid, SizeOf(spot)));
   return spot;
 }
 
 RegionGrid::Spot RegionGrid::Everything(const Grid& grid) const {
-  uint64_t last = std::max<uint64_t>(grid.bytes, 1) - 1, pitch = grid.pitch.value;
   Spot spot;
-  spot.last_row = pitch == 0 ? 0 : grid.pitch.Quotient(last);
-  spot.last_column = pitch == 0 ? last : pitch - 1;
+  spot.last = grid.At(std::max<uint64_t>(grid.bytes, 1) - 1);
+  if (grid.row.value != 0) spot.last[2] = grid.row.value - 1;
+  if (grid.plane.value != 0) spot.last[1] = grid.rows_of_plane - 1;
   return spot;
+}
+
+LiveRegion* RegionGrid::Find(const Spot& spot, uint64_t begin, uint32_t layout,
+                             const BoxTable& boxes) {
+  if (spot.size_class == 0) return nullptr;
+  const SizeClass& c = classes_[spot.size_class];
+  uint32_t column = spot.first_cell[2];
+  Line* line = FindLine(spot.size_class << 4, c.RowOf(spot.first_cell), column >> 3);
+  return line == nullptr ? nullptr : FindIn(&line->cell[column & 7], begin, layout, boxes);
 }
 
 inline LiveRegion& RegionGrid::Put(Line* line, Grid& grid, uint32_t size_class, uint32_t column,
@@ -101,9 +125,9 @@ void RegionGrid::CountWritten(Line* line, Grid& grid, uint32_t size_class) {
 
 LiveRegion* RegionGrid::FindIn(uint32_t* cell, uint64_t begin, uint32_t layout,
                                const BoxTable& boxes) {
-  constexpr uint32_t kFew = 8;
-  uint32_t only_read = 0;
-  for (uint32_t* link = cell; *link != 0; link = &regions_[*link].next) {
+  constexpr int kFew = 8;
+  uint32_t* link = cell;
+  for (int i = 0; i < kFew && *link != 0; ++i, link = &regions_[*link].next) {
     uint32_t number = *link;
     LiveRegion& region = regions_[number];
     if (boxes.Same(region, begin, layout)) {
@@ -114,7 +138,6 @@ LiveRegion* RegionGrid::FindIn(uint32_t* cell, uint64_t begin, uint32_t layout,
       }
       return &region;
     }
-    if (region.writer == 0 && ++only_read == kFew) return nullptr;
   }
   return nullptr;
 }
@@ -124,44 +147,38 @@ LiveRegion* RegionGrid::FindOrAdd(uint32_t number, bool write, LiveRegion& first
   Grid& grid = grids_[number];
   uint32_t id = grid.size_class;
   if (grid.layout != layout || id == 0) return nullptr;
-  uint64_t row = 0, column = begin, pitch = grid.pitch.value;
-  if (pitch != 0) {
-    row = grid.pitch.Quotient(begin);
-    column -= row * pitch;
-    if (column + grid.width > pitch) return nullptr;
-  }
+  Point at = grid.At(begin);
+  if (!grid.Fits(at)) return nullptr;
   const SizeClass& c = classes_[id];
-  Cell cell{static_cast<uint32_t>(c.cell_rows.Quotient(row)),
-            static_cast<uint32_t>(c.cell_columns.Quotient(column))};
-  Line* line = FindLine(id << 4, cell.row, cell.column >> 3);
-  if (line != nullptr && line->cell[cell.column & 7] != 0) {
-    LiveRegion* found = &regions_[line->cell[cell.column & 7]];
+  Cell cell = c.At(at);
+  Line* line = FindLine(id << 4, c.RowOf(cell), cell[2] >> 3);
+  if (line != nullptr && line->cell[cell[2] & 7] != 0) {
+    LiveRegion* found = &regions_[line->cell[cell[2] & 7]];
     if (found->begin != begin || found->layout() != layout) {
-      found = FindIn(&line->cell[cell.column & 7], begin, layout, boxes);
+      found = FindIn(&line->cell[cell[2] & 7], begin, layout, boxes);
       return found != nullptr && (!write || found->writer != 0) ? found : nullptr;
     }
     if (!write || found->writer != 0) [[likely]] return found;
     if (found->next != 0) return nullptr;
   }
-  return AddPlainly(grid, write, first, {begin, layout}, {row, column}, line, cell, boxes, also);
+  return AddPlainly(grid, write, first, {begin, layout}, at, line, cell, boxes, also);
 }
 
 // Adds a region, or lists one that was only read so far as written, if it is alone in its cell and
 // plainly overlaps nothing else in the grid.
-LiveRegion* RegionGrid::AddPlainly(Grid& grid, bool write, LiveRegion& first, Key key, Point corner,
-                                   Line* line, Cell cell, const BoxTable& boxes,
-                                   abi::TaskId* also) {
+LiveRegion* RegionGrid::AddPlainly(Grid& grid, bool write, LiveRegion& first, Key key,
+                                   Point at, Line* line, Cell cell,
+                                   const BoxTable& boxes, abi::TaskId* also) {
   uint32_t id = grid.size_class;
   const SizeClass& c = classes_[id];
   Which which = write ? kAll : kWritten;
-  if (grid.count[which] != c.count[which] || (c.reach_rows | c.reach_columns) != 0 ||
-      corner.row + grid.rows > (cell.row + uint64_t{1}) * c.cell_rows.value ||
-      corner.column + grid.width > (cell.column + uint64_t{1}) * c.cell_columns.value) {
-    return nullptr;
+  if (grid.count[which] != c.count[which] || c.beyond) return nullptr;
+  for (int i = 0; i < 3; ++i) {
+    if (at[i] + grid.size[i] > (cell[i] + uint64_t{1}) * c.cell[i].value) return nullptr;
   }
   LiveRegion* found = nullptr;
-  if (line != nullptr && line->cell[cell.column & 7] != 0) {
-    found = &regions_[line->cell[cell.column & 7]];
+  if (line != nullptr && line->cell[cell[2] & 7] != 0) {
+    found = &regions_[line->cell[cell[2] & 7]];
     if (found->chunk != 0) return nullptr;
   }
   uint32_t flags = write ? 0 : LiveRegion::kForeignRead;
@@ -185,9 +202,9 @@ LiveRegion* RegionGrid::AddPlainly(Grid& grid, bool write, LiveRegion& first, Ke
   }
   if (line == nullptr) {
     MakeRoom();
-    line = FindOrAddLine(id << 4, cell.row, cell.column >> 3);
+    line = FindOrAddLine(id << 4, c.RowOf(cell), cell[2] >> 3);
   }
-  LiveRegion& added = Put(line, grid, id, cell.column, write, key);
+  LiveRegion& added = Put(line, grid, id, cell[2], write, key);
   added.key |= flags;
   return &added;
 }
@@ -196,28 +213,34 @@ LiveRegion& RegionGrid::Insert(Grid& grid, bool written, Spot& spot, uint64_t be
                                uint32_t layout) {
   MakeRoom();
   if (spot.size_class == 0) {
-    uint64_t rows = spot.last_row - spot.row + 1, width = spot.last_column - spot.column + 1;
-    EnterClass(spot, AddClass(grid, rows, width));
-    if (grid.layout == layout && grid.rows == rows && grid.width == width) {
-      grid.size_class = spot.size_class;
-    }
+    Point size = SizeOf(spot);
+    EnterClass(spot, AddClass(grid, size));
+    if (grid.layout == layout && grid.size == size) grid.size_class = spot.size_class;
   }
   SizeClass& c = classes_[spot.size_class];
-  const Cells& cells = spot.cells;
-  c.reach_rows = std::max(c.reach_rows, cells.last_row - cells.row);
-  c.reach_columns = std::max(c.reach_columns, cells.last_column - cells.column);
-  Line* line = FindOrAddLine(spot.size_class << 4, cells.row, cells.column >> 3);
-  return Put(line, grid, spot.size_class, cells.column, written, {begin, layout});
+  for (int i = 0; i < 3; ++i) {
+    c.reach[i] = std::max(c.reach[i], spot.last_cell[i] - spot.first_cell[i]);
+    c.beyond = c.beyond || c.reach[i] != 0;
+  }
+  uint32_t column = spot.first_cell[2];
+  Line* line = FindOrAddLine(spot.size_class << 4, c.RowOf(spot.first_cell), column >> 3);
+  return Put(line, grid, spot.size_class, column, written, {begin, layout});
 }
 
-void RegionGrid::SetPitch(Grid& grid, uint64_t pitch, const BoxTable& boxes) {
+void RegionGrid::SetPitch(Grid& grid, Pitch pitch, const BoxTable& boxes) {
   detached_.clear();
   detached_.reserve(grid.count[kAll]);
   Visit(grid, kAll, Everything(grid), [](LiveRegion&) { return Then::detach; });
   std::sort(detached_.begin(), detached_.end(), [this](uint32_t a, uint32_t b) {
     return regions_[a].last_access() < regions_[b].last_access();
   });
-  grid.pitch = Divider::By(pitch);
+  grid.row = Divider::By(pitch.row);
+  grid.plane = {};
+  grid.rows_of_plane = ~uint64_t{0};
+  if (pitch.plane != 0) {
+    grid.plane = Divider::By(pitch.plane);
+    grid.rows_of_plane = pitch.plane / pitch.row;
+  }
   grid.newest_class = 0;
   grid.layout = LiveRegion::kNone;
   grid.wasted = 0;
@@ -232,26 +255,29 @@ void RegionGrid::SetPitch(Grid& grid, uint64_t pitch, const BoxTable& boxes) {
   }
 }
 
-uint32_t RegionGrid::FindClass(const Grid& grid, uint64_t rows, uint64_t width) const {
-  uint8_t log_rows = SizeLog(rows), log_columns = SizeLog(width);
+uint32_t RegionGrid::FindClass(const Grid& grid, const Point& size) const {
+  std::array<uint8_t, 3> log = {SizeLog(size[0]), SizeLog(size[1]), SizeLog(size[2])};
   for (uint32_t id = grid.newest_class; id != 0; id = classes_[id].next) {
-    const SizeClass& c = classes_[id];
-    if (c.log_rows == log_rows && c.log_columns == log_columns) return id;
+    if (classes_[id].log == log) return id;
   }
   return 0;
 }
 
-uint32_t RegionGrid::AddClass(Grid& grid, uint64_t rows, uint64_t width) {
+uint32_t RegionGrid::AddClass(Grid& grid, const Point& size) {
   Spot all = Everything(grid);
   SizeClass c{};
-  // Cells are numbered with 31 bits.
-  c.cell_rows = Divider::By(std::max(rows, (all.last_row >> 31) + 1));
-  c.cell_columns = Divider::By(std::max(width, (all.last_column >> 31) + 1));
+  // Cells and rows are numbered with 32 bits.
+  constexpr uint32_t kPlaneBits = 15, kRowBits = 30;
+  uint32_t row_bits = grid.plane.value != 0 ? kRowBits - kPlaneBits : kRowBits;
+  c.cell[0] = Divider::By(std::max(size[0], (all.last[0] >> kPlaneBits) + 1));
+  c.cell[1] = Divider::By(std::max(size[1], (all.last[1] >> row_bits) + 1));
+  c.cell[2] = Divider::By(std::max(size[2], (all.last[2] >> kRowBits) + 1));
+  for (int i = 0; i < 3; ++i) c.log[i] = SizeLog(size[i]);
   c.next = grid.newest_class;
-  c.last_row = static_cast<uint32_t>(c.cell_rows.Quotient(all.last_row));
-  c.last_block = static_cast<uint32_t>(c.cell_columns.Quotient(all.last_column) >> 3);
-  c.log_rows = SizeLog(rows);
-  c.log_columns = SizeLog(width);
+  Cell last = c.At(all.last);
+  c.rows_of_plane = last[1] + 1;
+  c.last_row = c.RowOf(last);
+  c.last_block = last[2] >> 3;
   c.row_bits = c.last_row == 0 ? 0 : c.last_block == 0 ? 6 : 3;
   c.column_bits = static_cast<uint8_t>(6 - c.row_bits);
   while (uint64_t{c.last_row} >> (c.row_bits * c.levels) != 0 ||

@@ -4,14 +4,14 @@
 // regions may touch this area? Regions of up to a million tiles of one buffer, from one element to
 // the whole, come in any order.
 //
-// A buffer's bytes are seen as rows of *pitch* bytes (its first strided region says how long; without
-// one the buffer is one row), a region as the rectangle that bounds it. Regions of about the same
-// size, within a factor of two in each direction, form a *size class* with a grid of cells as large
-// as the first region of the class, so that tiles of any size fall on cells exactly. A region
-// is listed in the one cell that holds its top left corner; a class knows how many cells further its
-// regions reach at most. Eight cells in a row make a *block*, one cache line in one hash table for
-// all buffers. Nodes above, a bit for each of 64 blocks or nodes, lead a large area past what is
-// empty.
+// A buffer's bytes are seen as planes of rows; its first strided regions say how long those are
+// (without any, the buffer is one row). A region is seen as the box of planes, rows and columns that
+// bounds it. Regions of about the same size, within a factor of two in each direction, form a *size
+// class* with a grid of cells as large as the first region of the class, so that tiles of any size
+// fall on cells exactly. A region is listed in the one cell that holds its first byte's corner; a
+// class knows how many cells further its regions reach at most. Eight cells in a row make a *block*,
+// one cache line in one hash table for all buffers. Nodes above, a bit for each of 64 blocks or
+// nodes, lead a large area past what is empty.
 //
 // Why a hash grid: a prototype paid 83 ns a tile at 10,000 tiles and 104 at 1,000,000; bands with a
 // B-tree paid 136 and 302; a B-tree over byte extents 590 at 100,000, because a tile's extent meets
@@ -32,6 +32,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdint>
 #include <vector>
@@ -50,28 +51,55 @@ class RegionGrid {
   /// written regions of the cell that were last accessed before this one; end.
   enum class Then : uint8_t { keep, retire, detach, skip, stop };
 
-  struct Cells {  // both ends included
-    uint32_t row, last_row, column, last_column;
+  // Positions and sizes: plane, row, column.
+  using Point = std::array<uint64_t, 3>;
+  using Cell = std::array<uint32_t, 3>;
+
+  /// The box of a region, both ends included; its class (0: not there) and its cells in that.
+  struct Spot {
+    Point first = {}, last = {};
+    bool whole_rows = false;  // because it crosses the end of a row or plane
+    uint32_t size_class = 0;
+    Cell first_cell = {}, last_cell = {};
   };
 
-  /// The rectangle of a region, both ends included; its class (0: not there) and its cells in that.
-  struct Spot {
-    uint64_t row = 0, last_row = 0, column = 0, last_column = 0;
-    bool whole_rows = false;  // because it crosses the end of a row
-    uint32_t size_class = 0;
-    Cells cells = {};
+  /// How the bytes of a buffer are seen. 0: there is one plane (one row).
+  struct Pitch {
+    uint64_t plane = 0, row = 0;
+
+    /// What suits a box; row is 0 for a contiguous one.
+    static Pitch Of(const Box& box);
+    bool operator==(const Pitch&) const = default;
   };
 
   struct Grid {
-    Divider pitch;  // value 0: the buffer is one row
+    Divider plane, row;  // by Pitch
     uint64_t bytes = 0;
+    uint64_t rows_of_plane = ~uint64_t{0};
     uint32_t count[2] = {0, 0};  // of regions: all, written
     uint32_t wasted = 0;         // candidates that did not overlap after all, since SetPitch
     uint32_t newest_class = 0;
     // The layout located last, its size and class.
     uint32_t layout = LiveRegion::kNone;
     uint32_t size_class = 0;
-    uint64_t rows = 0, width = 0;
+    Point size = {};
+
+    Pitch pitch() const { return {plane.value, row.value}; }
+    Point At(uint64_t byte) const {
+      Point at{0, 0, byte};
+      if (plane.value != 0) {
+        at[0] = plane.Quotient(byte);
+        at[2] -= at[0] * plane.value;
+      }
+      if (row.value != 0) {
+        at[1] = row.Quotient(at[2]);
+        at[2] -= at[1] * row.value;
+      }
+      return at;
+    }
+    bool Fits(const Point& at) const {
+      return (row.value == 0 || at[2] + size[2] <= row.value) && at[1] + size[1] <= rows_of_plane;
+    }
   };
 
   RegionGrid();
@@ -85,14 +113,9 @@ class RegionGrid {
   Spot Locate(Grid& grid, uint64_t begin, uint32_t layout, const Box& box);
   Spot Everything(const Grid& grid) const;
 
-  /// The live region that is exactly this one, for an access to it; null if none. Among those only
-  /// read it looks at a few: they may be many, and one listed twice does no harm.
-  LiveRegion* Find(const Spot& spot, uint64_t begin, uint32_t layout, const BoxTable& boxes) {
-    if (spot.size_class == 0) return nullptr;
-    Line* line = FindLine(spot.size_class << 4, spot.cells.row, spot.cells.column >> 3);
-    return line == nullptr ? nullptr
-                           : FindIn(&line->cell[spot.cells.column & 7], begin, layout, boxes);
-  }
+  /// The live region that is exactly this one, for an access to it; null if it is not among the
+  /// first few of its cell: there may be any number, and one listed twice does no harm.
+  LiveRegion* Find(const Spot& spot, uint64_t begin, uint32_t layout, const BoxTable& boxes);
 
   /// A short cut for tiles and blocks: the live region that is exactly this one; or a new one
   /// without accesses when it plainly meets no written region (`write`: no other at all) in the grid.
@@ -110,8 +133,8 @@ class RegionGrid {
   template <typename F>
   void Visit(Grid& grid, Which which, const Spot& spot, F&& f);
 
-  /// Sees the buffer as rows of `pitch` bytes from now on; O(live regions).
-  void SetPitch(Grid& grid, uint64_t pitch, const BoxTable& boxes);
+  /// Sees the buffer in another way from now on; O(live regions). Requires: pitch.row != 0.
+  void SetPitch(Grid& grid, Pitch pitch, const BoxTable& boxes);
 
  private:
   struct alignas(64) Line {  // a block (level 0) or a node
@@ -135,42 +158,44 @@ class RegionGrid {
   static_assert(sizeof(Line) == 64);
 
   struct SizeClass {
-    Divider cell_rows, cell_columns;
-    uint32_t next;                      // class of the same grid
-    uint32_t count[2];                  // regions: all, written
-    uint32_t last_row, last_block;      // of the grid of blocks
-    uint32_t reach_rows, reach_columns;
-    uint8_t log_rows, log_columns;      // what sizes belong here
-    uint8_t levels;                     // of nodes
-    uint8_t row_bits, column_bits;      // of a child in its node: together 6
+    std::array<Divider, 3> cell;
+    uint32_t rows_of_plane;            // in cells
+    uint32_t next;                     // class of the same grid
+    uint32_t count[2];                 // regions: all, written
+    uint32_t last_row, last_block;     // of the grid of blocks, plane after plane
+    Cell reach;
+    bool beyond;                       // any reach
+    std::array<uint8_t, 3> log;        // what sizes belong here
+    uint8_t levels;                    // of nodes
+    uint8_t row_bits, column_bits;     // of a child in its node: together 6
+
+    Cell At(const Point& point) const {
+      return {point[0] == 0 ? 0 : static_cast<uint32_t>(cell[0].Quotient(point[0])),
+              static_cast<uint32_t>(cell[1].Quotient(point[1])),
+              static_cast<uint32_t>(cell[2].Quotient(point[2]))};
+    }
+    uint32_t RowOf(const Cell& at) const { return at[0] * rows_of_plane + at[1]; }
+  };
+  struct Range {  // of cells, both ends included; rows plane after plane
+    uint32_t row, last_row, column, last_column;
   };
 
-  static Cells CellsOf(const SizeClass& c, const Spot& spot) {
-    return {static_cast<uint32_t>(c.cell_rows.Quotient(spot.row)),
-            static_cast<uint32_t>(c.cell_rows.Quotient(spot.last_row)),
-            static_cast<uint32_t>(c.cell_columns.Quotient(spot.column)),
-            static_cast<uint32_t>(c.cell_columns.Quotient(spot.last_column))};
-  }
   void EnterClass(Spot& spot, uint32_t size_class) const {
     spot.size_class = size_class;
-    if (size_class != 0) spot.cells = CellsOf(classes_[size_class], spot);
+    if (size_class == 0) return;
+    spot.first_cell = classes_[size_class].At(spot.first);
+    spot.last_cell = classes_[size_class].At(spot.last);
   }
-  uint32_t FindClass(const Grid& grid, uint64_t rows, uint64_t width) const;
-  uint32_t AddClass(Grid& grid, uint64_t rows, uint64_t width);
+  uint32_t FindClass(const Grid& grid, const Point& size) const;
+  uint32_t AddClass(Grid& grid, const Point& size);
 
   [[gnu::noinline]] LiveRegion* FindIn(uint32_t* cell, uint64_t begin, uint32_t layout, const BoxTable& boxes);
   struct Key {
     uint64_t begin;
     uint32_t layout;
   };
-  struct Cell {
-    uint32_t row, column;
-  };
-  struct Point {
-    uint64_t row, column;
-  };
   [[gnu::noinline]] LiveRegion* AddPlainly(Grid& grid, bool write, LiveRegion& first, Key key,
-                                           Point corner, Line* line, Cell cell,
+                                           Point at, Line* line, Cell cell,
                                            const BoxTable& boxes, abi::TaskId* also);
   LiveRegion& Put(Line* line, Grid& grid, uint32_t size_class, uint32_t column, bool written,
                   Key key);
@@ -200,10 +225,12 @@ class RegionGrid {
 
   template <typename F>
   bool VisitBlock(Grid& grid, Which which, uint32_t size_class, uint32_t row, uint32_t block,
-                  const Cells& range, F& f);
+                  const Range& range, F& f);
   template <typename F>
   bool VisitNode(Grid& grid, Which which, uint32_t size_class, uint32_t level, uint32_t row,
-                 uint32_t column, const Cells& range, F& f);
+                 uint32_t column, const Range& range, F& f);
+  template <typename F>
+  bool VisitRange(Grid& grid, Which which, uint32_t size_class, const Range& range, F& f);
 
   void SetLines(size_t size) {
     mask_ = size - 1;
@@ -240,7 +267,7 @@ inline RegionGrid::Line* RegionGrid::FindLine(uint32_t owner, uint32_t row, uint
 
 template <typename F>
 bool RegionGrid::VisitBlock(Grid& grid, Which which, uint32_t size_class, uint32_t row,
-                            uint32_t block, const Cells& range, F& f) {
+                            uint32_t block, const Range& range, F& f) {
   Line* line = FindLine(size_class << 4, row, block);
   if (line == nullptr) return true;
   uint32_t first = std::max(range.column, block * 8) & 7;
@@ -286,7 +313,7 @@ bool RegionGrid::VisitBlock(Grid& grid, Which which, uint32_t size_class, uint32
 
 template <typename F>
 bool RegionGrid::VisitNode(Grid& grid, Which which, uint32_t size_class, uint32_t level,
-                           uint32_t row, uint32_t column, const Cells& range, F& f) {
+                           uint32_t row, uint32_t column, const Range& range, F& f) {
   Line* line = FindLine(size_class << 4 | level, row, column);
   if (line == nullptr) return true;
   uint32_t row_bits = classes_[size_class].row_bits;
@@ -314,24 +341,39 @@ bool RegionGrid::VisitNode(Grid& grid, Which which, uint32_t size_class, uint32_
 }
 
 template <typename F>
-void RegionGrid::Visit(Grid& grid, Which which, const Spot& spot, F&& f) {
+bool RegionGrid::VisitRange(Grid& grid, Which which, uint32_t size_class, const Range& range,
+                            F& f) {
   constexpr uint64_t kFewBlocks = 16;
+  uint32_t block = range.column >> 3, last_block = range.last_column >> 3;
+  uint64_t blocks = (uint64_t{range.last_row} - range.row + 1) * (last_block - block + 1);
+  uint32_t levels = classes_[size_class].levels;
+  if (blocks > kFewBlocks && levels > 0) {
+    return VisitNode(grid, which, size_class, levels, 0, 0, range, f);
+  }
+  for (uint32_t row = range.row; row <= range.last_row; ++row) {
+    for (uint32_t b = block; b <= last_block; ++b) {
+      if (!VisitBlock(grid, which, size_class, row, b, range, f)) return false;
+    }
+  }
+  return true;
+}
+
+template <typename F>
+void RegionGrid::Visit(Grid& grid, Which which, const Spot& spot, F&& f) {
+  constexpr uint32_t kFewPlanes = 16;
   for (uint32_t id = grid.newest_class; id != 0; id = classes_[id].next) {
     const SizeClass& c = classes_[id];
     if (c.count[which] == 0) continue;
-    Cells range = id == spot.size_class ? spot.cells : CellsOf(c, spot);
-    range.row -= std::min(range.row, c.reach_rows);
-    range.column -= std::min(range.column, c.reach_columns);
-    uint32_t block = range.column >> 3, last_block = range.last_column >> 3;
-    uint64_t blocks = (uint64_t{range.last_row} - range.row + 1) * (last_block - block + 1);
-    if (blocks > kFewBlocks && c.levels > 0) {
-      if (!VisitNode(grid, which, id, c.levels, 0, 0, range, f)) return;
-      continue;
-    }
-    for (uint32_t row = range.row; row <= range.last_row; ++row) {
-      for (uint32_t b = block; b <= last_block; ++b) {
-        if (!VisitBlock(grid, which, id, row, b, range, f)) return;
-      }
+    Cell first = id == spot.size_class ? spot.first_cell : c.At(spot.first);
+    Cell last = id == spot.size_class ? spot.last_cell : c.At(spot.last);
+    for (int i = 0; i < 3; ++i) first[i] -= std::min(first[i], c.reach[i]);
+    // Plane by plane; or, over many planes, all rows from the first to the last.
+    bool together = last[0] - first[0] >= kFewPlanes;
+    for (uint32_t plane = first[0]; plane <= last[0]; ++plane) {
+      Range range{c.RowOf({plane, first[1], 0}),
+                  c.RowOf({together ? last[0] : plane, last[1], 0}), first[2], last[2]};
+      if (!VisitRange(grid, which, id, range, f)) return;
+      if (together) break;
     }
   }
 }

@@ -97,17 +97,19 @@ LiveRegion* RegionMap::FindExact(Buffer& buffer, RegionGrid::Grid* grid, RegionG
   return live;
 }
 
-// The buffer's grid, seen with a pitch that suits the box; null if it has none.
+// The buffer's grid, seen in a way that suits the box; null if it has none.
 RegionGrid::Grid* RegionMap::FitGrid(Buffer& buffer, const Box& box, LiveRegion** live) {
   if (buffer.grid == 0) return nullptr;
   RegionGrid::Grid& grid = grids_[buffer.grid];
-  if (box.axes > 0 && box.stride[0] != grid.pitch.value) {
-    // A search that meets many regions for nothing suggests that another pitch tells them apart.
-    bool wasteful = grid.wasted > 64 + 32 * uint64_t{grid.count[RegionGrid::kAll]};
-    if (grid.pitch.value == 0 || wasteful) {
-      grids_.SetPitch(grid, box.stride[0], boxes_);
-      if (*live != &buffer.first) *live = nullptr;  // it moved
-    }
+  RegionGrid::Pitch now = grid.pitch(), better = RegionGrid::Pitch::Of(box);
+  if (better.row == 0 || better == now) return &grid;
+  bool finer = now.row == 0 ||
+               (now.plane == 0 && better.plane != 0 &&
+                (now.row == better.row || now.row == better.plane));
+  // A search that meets many regions for nothing suggests that another view tells them apart.
+  if (finer || grid.wasted > 64 + 32 * uint64_t{grid.count[RegionGrid::kAll]}) {
+    grids_.SetPitch(grid, better, boxes_);
+    if (*live != &buffer.first) *live = nullptr;  // it moved
   }
   return &grid;
 }
@@ -121,9 +123,10 @@ LiveRegion& RegionMap::AddRegion(Buffer& buffer, bool written, RegionGrid::Spot&
   const Box& box = boxes_[region.layout_id];
   if (buffer.grid == 0) {
     buffer.grid = grids_.Add(buffer.bytes);
-    const Box& strided = box.axes > 0 ? box : boxes_[buffer.first.layout()];
+    const Box& first_box = boxes_[buffer.first.layout()];
     RegionGrid::Grid& grid = grids_[buffer.grid];
-    if (strided.axes > 0) grid.pitch = Divider::By(strided.stride[0]);
+    const Box& guide = box.axes >= first_box.axes ? box : first_box;
+    if (guide.axes > 0) grids_.SetPitch(grid, RegionGrid::Pitch::Of(guide), boxes_);
     spot = grids_.Locate(grid, region.begin, region.layout_id, box);
   }
   if (buffer.first.writer == 0) buffer.first.key |= LiveRegion::kForeignRead;

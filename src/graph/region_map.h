@@ -19,7 +19,7 @@
 //       write. If a writes, E has kForeignWrite; if it reads, E has kForeignRead or kForeignWrite,
 //       or nobody wrote E and the buffer has other live regions, in which case E has kForeignRead
 //       at any rate. Without the flags, E's own accesses are all that counts.
-//   R4  A region that was written comes once. One that was only read may come several times.
+//   R4  A region may be listed several times. Its newest entry is the one that is found, if any is.
 //   R5  An access of E older than E's writer is not kept: the writer comes after it. Likewise no
 //       edge is made from an access older than a writer that covers the whole region asked for.
 //

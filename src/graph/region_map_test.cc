@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <bitset>
+#include <deque>
 #include <map>
 #include <numeric>
 #include <random>
@@ -51,7 +52,7 @@ class Layouts {
 
  private:
   std::map<std::tuple<std::vector<uint32_t>, std::vector<uint32_t>, uint8_t>, uint32_t> ids_;
-  std::vector<abi::Layout> layouts_ = std::vector<abi::Layout>(1);
+  std::deque<abi::Layout> layouts_ = std::deque<abi::Layout>(1);  // addresses stay
 };
 
 Bytes BytesOf(const Region& region) {
@@ -149,12 +150,24 @@ const Source kSources[] = {
        return layouts.At(kBase + (Below(random, 6) * kPitch + Below(random, 5) * 6) * 4,
                          layouts.Of({8, 6}, {3 * kPitch, 1}, 4));
      }},
-    {"three axes", true,  // of 8 × 8 × 16
+    {"three axes", true,  // of 32 planes of 8 rows of 16 bytes
      [](Random& random, Layouts& layouts) {
-       uint32_t a = 1 + Below(random, 4), b = 1 + Below(random, 4), c = 1 + Below(random, 8);
-       uint32_t at = (Below(random, 8 - a + 1) * 8 + Below(random, 8 - b + 1)) * 16 +
+       uint32_t a = 1 + Below(random, Below(random, 8) == 0 ? 32 : 4), b = 1 + Below(random, 4);
+       uint32_t c = 1 + Below(random, 8);
+       uint32_t at = (Below(random, 32 - a + 1) * 8 + Below(random, 8 - b + 1)) * 16 +
                      Below(random, 16 - c);
-       return layouts.At(at * 4, layouts.Of({a, b, c}, {128, 16, 1}, 4));
+       return layouts.At(at, layouts.Of({a, b, c}, {128, 16, 1}, 1));
+     }},
+    {"bricks", true,  // tiles with three axes, and planes
+     [](Random& random, Layouts& layouts) {
+       uint32_t at = (Below(random, 8) * 4 * 8 + Below(random, 4) * 2) * 16 + Below(random, 4) * 4;
+       if (Below(random, 6) == 0) return layouts.At(at / 128 * 128, layouts.Flat(128, 1));
+       return layouts.At(at, layouts.Of({4, 2, 4}, {128, 16, 1}, 1));
+     }},
+    {"nested", true,
+     [](Random& random, Layouts& layouts) {
+       uint32_t depth = Below(random, 100);
+       return layouts.At(depth * 8, layouts.Flat(400 - depth * 4));
      }},
     {"strides that disagree", false,
      [](Random& random, Layouts& layouts) {
@@ -167,7 +180,7 @@ const Source kSources[] = {
      }},
     {"mixed", false,
      [](Random& random, Layouts& layouts) {
-       return kSources[Below(random, 11)].next(random, layouts);
+       return kSources[Below(random, 13)].next(random, layouts);
      }},
 };
 
@@ -327,7 +340,7 @@ class RandomPrograms : public testing::TestWithParam<size_t> {};
 TEST_P(RandomPrograms, OrderIsWhatTheBytesDemand) {
   const Source& source = kSources[GetParam()];
   RegionMap map;
-  for (uint32_t seed = 1; seed <= 40 && !HasFailure(); ++seed) {
+  for (uint32_t seed = 1; seed <= 24 && !HasFailure(); ++seed) {
     SCOPED_TRACE(source.name + ", seed " + std::to_string(seed));
     Checker(map, seed, source).Run(seed % 4 == 0 ? 400 : 60, 1 + seed % 3);
   }

@@ -1,5 +1,7 @@
 #include "graph/validator.h"
 
+#include "abi/image.h"
+
 #include <precast/argument.h>
 #include <precast/dtype.h>
 #include <precast/error.h>
@@ -10,8 +12,6 @@
 #include <string_view>
 #include <utility>
 #include <vector>
-
-#include "abi/image.h"
 
 namespace precast::graph {
 
@@ -91,7 +91,8 @@ void Validator::CheckHeader() {
     Bad("{} bytes, the header alone takes {}", image_.size(), sizeof(abi::Header));
   }
   header_ = *reinterpret_cast<const abi::Header*>(image_.data());
-  if (header_.magic != abi::kMagic) Bad("header: magic {:#x}, not {:#x}", header_.magic, abi::kMagic);
+  if (header_.magic != abi::kMagic)
+    Bad("header: magic {:#x}, not {:#x}", header_.magic, abi::kMagic);
   if (header_.version != abi::kVersion) {
     Bad("header: version {}, this library reads {}", header_.version, abi::kVersion);
   }
@@ -110,15 +111,14 @@ void Validator::CheckHeader() {
     const abi::Section& section;
     size_t record;
   };
-  const std::array<Named, 8> sections = {
-      Named{"layouts", header_.layouts, sizeof(abi::Layout)},
-      {"chunks", header_.chunks, sizeof(abi::ConsumerChunk)},
-      {"predicates", header_.predicates, sizeof(abi::Predicate)},
-      {"mixes", header_.mixes, sizeof(abi::Mix)},
-      {"names", header_.names, sizeof(abi::Name)},
-      {"name_bytes", header_.name_bytes, sizeof(char)},
-      {"roots", header_.roots, sizeof(abi::TaskId)},
-      {"slots", header_.slots, sizeof(abi::Slot)}};
+  const std::array<Named, 8> sections = {Named{"layouts", header_.layouts, sizeof(abi::Layout)},
+                                         {"chunks", header_.chunks, sizeof(abi::ConsumerChunk)},
+                                         {"predicates", header_.predicates, sizeof(abi::Predicate)},
+                                         {"mixes", header_.mixes, sizeof(abi::Mix)},
+                                         {"names", header_.names, sizeof(abi::Name)},
+                                         {"name_bytes", header_.name_bytes, sizeof(char)},
+                                         {"roots", header_.roots, sizeof(abi::TaskId)},
+                                         {"slots", header_.slots, sizeof(abi::Slot)}};
   // Sections stand in this order, each at the next multiple of 64 behind the one before.
   uint64_t end = sizeof(abi::Header) + header_.task_bytes;
   for (const Named& s : sections) {
@@ -344,8 +344,8 @@ void Validator::CheckConsumers(abi::TaskId id, const abi::Task& task) {
     for (uint32_t i = room; i-- > 0;) {
       uint32_t consumer = consumers[i];
       if (i >= used) {
-        if (consumer != 0) Bad("task {}: consumer {} beyond its {}", task.number, consumer,
-                               task.consumers);
+        if (consumer != 0)
+          Bad("task {}: consumer {} beyond its {}", task.number, consumer, task.consumers);
         continue;
       }
       if (consumer <= id || consumer >= newer || !IsTask(consumer)) {
@@ -370,7 +370,8 @@ void Validator::CheckConsumers(abi::TaskId id, const abi::Task& task) {
     visit(chunks_[chunk - 1].consumer, used, abi::kChunkConsumers);
     chunk = chunks_[chunk - 1].older;
   }
-  if (chunk != 0) Bad("task {}: chunk {} beyond its {} consumers", task.number, chunk, task.consumers);
+  if (chunk != 0)
+    Bad("task {}: chunk {} beyond its {} consumers", task.number, chunk, task.consumers);
   visit(task.consumer, inlined, abi::kInlineConsumers);
 }
 

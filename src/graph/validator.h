@@ -1,9 +1,10 @@
 // Validator: is this a well-formed image?
 //
 // Called before an image is executed in builds with PRECAST_VALIDATE, for images that come from
-// outside, and by tests. The scheduler trusts what passes: every id, index and offset points at what
-// it should, every argument lies inside its slot, and the counts of producers and consumers match the
-// edges, so each task becomes ready once and the run ends. docs/image-format.md has the rules.
+// outside, and by tests. The scheduler trusts what passes: every id, index and offset points at
+// what it should, every argument lies inside its slot, and the counts of producers and consumers
+// match the edges, so each task becomes ready once and the run ends. docs/image-format.md has the
+// rules.
 //
 // Not checked: addresses of slots (they mean something only to the device), values of scalars and
 // constants, reserved words, bytes of names, and whether the edges suffice for program order.
@@ -24,8 +25,8 @@ struct ValidateOptions {
 };
 
 /// Throws `Error{bad_file}` that names the section and the index of the first record that is wrong.
-/// Reads nothing outside of `image`, which must be 8-byte aligned, and uses at most an eighth of its
-/// size in memory.
+/// Reads nothing outside of `image`, which must be 8-byte aligned, and uses at most an eighth of
+/// its size in memory.
 void Validate(std::span<const std::byte> image, const ValidateOptions& options = {});
 
 }  // namespace precast::graph

@@ -1,5 +1,8 @@
 #include "graph/validator.h"
 
+#include "sched/oracle.h"
+#include "support/test_graph.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,9 +13,6 @@
 #include <string>
 #include <vector>
 
-#include "sched/oracle.h"
-#include "support/test_graph.h"
-
 namespace precast::graph {
 namespace {
 
@@ -20,8 +20,8 @@ using test::TestGraph;
 using test::TestImage;
 using testing::HasSubstr;
 
-/// Reads every element of what it may read and writes every element of what it may write, so that an
-/// argument beyond its memory is noticed.
+/// Reads every element of what it may read and writes every element of what it may write, so that
+/// an argument beyond its memory is noticed.
 PRECAST_KERNEL(touch, Core::vector)(const KernelContext& k) {
   uint64_t sum = k.block();
   auto visit = [&](auto element, size_t i) {
@@ -31,10 +31,17 @@ PRECAST_KERNEL(touch, Core::vector)(const KernelContext& k) {
   };
   for (size_t i = 0; i < k.tensors(); ++i) {
     switch (k.dtype(i)) {
-      case DType::u8: visit(uint8_t{}, i); break;
-      case DType::i32: visit(int32_t{}, i); break;
-      case DType::f32: visit(float{}, i); break;
-      default: break;
+      case DType::u8:
+        visit(uint8_t{}, i);
+        break;
+      case DType::i32:
+        visit(int32_t{}, i);
+        break;
+      case DType::f32:
+        visit(float{}, i);
+        break;
+      default:
+        break;
     }
   }
   if (sum == 0xdeadbeef) k.fail("unlikely");
@@ -103,10 +110,18 @@ TEST(ValidatorTest, AcceptsRandomGraphs) {
             tensors[t].view({row, column}, {1 + below(static_cast<uint32_t>(16 - row)),
                                             1 + below(static_cast<uint32_t>(16 - column))});
         switch (below(8)) {
-          case 0: args.push_back(inout(view)); break;
-          case 1: args.push_back(out(view)); break;
-          case 2: args.push_back(no_dep(view)); break;
-          default: args.push_back(in(view)); break;
+          case 0:
+            args.push_back(inout(view));
+            break;
+          case 1:
+            args.push_back(out(view));
+            break;
+          case 2:
+            args.push_back(no_dep(view));
+            break;
+          default:
+            args.push_back(in(view));
+            break;
         }
       }
       for (int64_t s = below(3); s > 0; --s) args.push_back(s);
@@ -209,9 +224,7 @@ const std::vector<Damage>& Damages() {
       {"task 0: tensor 0 takes 96 bytes from byte 18446744073709551615",
        [](H& h, char*) { Argument(TaskNumber(h, 0), 0).offset = ~uint64_t{0}; }},
       {"task 0: scalar 0 has dtype 0",
-       [](H& h, char*) {
-         const_cast<abi::Scalar*>(abi::Scalars(&TaskNumber(h, 0)))->dtype = 0;
-       }},
+       [](H& h, char*) { const_cast<abi::Scalar*>(abi::Scalars(&TaskNumber(h, 0)))->dtype = 0; }},
       {"is no later task", [](H& h, char*) { TaskNumber(h, 0).consumer[0] += 1; }},
       {"is no later task", [](H& h, char*) { TaskNumber(h, 0).consumer[0] = 4; }},
       {"is no later task", [](H& h, char*) { TaskNumber(h, 0).consumer[0] = 1 << 30; }},

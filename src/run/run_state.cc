@@ -81,12 +81,12 @@ void RunState::Launch(const Orchestration& orchestration, ArgList args, const Pr
   } catch (const Error& error) {
     finished_ = true;
     error_ = WithChangedRanges(error);
-    Return(false);
+    Return(0);
     throw Error(*error_);
   } catch (const std::bad_alloc&) {
     finished_ = true;
     error_ = Error(ErrorCode::out_of_memory, "the host has no memory left for this run");
-    Return(false);
+    Return(0);
     throw Error(*error_);
   }
 }
@@ -143,7 +143,7 @@ void RunState::Bind(const Orchestration& orchestration, ArgList args, const Prog
   if (parameters_.options.skip_device_run) {
     finished_ = true;
     report_.total_us = std::chrono::duration<double, std::micro>(Clock::now() - begun_).count();
-    Return(false);
+    Return(0);
     return;
   }
 
@@ -183,16 +183,16 @@ void RunState::Detach() noexcept {
   } catch (const Error& error) {
     if (!error_) error_ = error;
   }
-  Return(false);
+  Return(0);
   owner_ = nullptr;
 }
 
 /// After the device has ended the run.
 void RunState::Finish() {
-  bool quarantined = false;
+  device::Ticket quarantined = 0;
   try {
     device::Outcome outcome = context_->device.driver->Collect(ticket_);
-    quarantined = outcome.quarantined;
+    if (outcome.quarantined) quarantined = ticket_;
     report_.in_kernels_us = outcome.in_kernels_us;
     Clock::time_point since = launched_;
     EndPhase(Phase::execute, &since, 0);
@@ -214,7 +214,7 @@ void RunState::Finish() {
   Return(quarantined);
 }
 
-void RunState::Return(bool quarantined) noexcept {
+void RunState::Return(device::Ticket quarantined) noexcept {
   if (!context_) return;
   context_->builder.Release();
   owner_->Return(this, std::move(context_), quarantined);

@@ -50,9 +50,10 @@ class RunState;
 class ContextOwner {
  public:
   virtual ~ContextOwner() = default;
-  /// A run is over and gives its context back. `quarantined`: a kernel may still write the context's
-  /// device memory.
-  virtual void Return(RunState* run, std::unique_ptr<RunContext> context, bool quarantined) = 0;
+  /// A run is over and gives its context back. `quarantined`: a kernel of that launch may still
+  /// write the context's device memory; 0: none.
+  virtual void Return(RunState* run, std::unique_ptr<RunContext> context,
+                      device::Ticket quarantined) = 0;
   /// Held while a run is launched and its uses are noted, so that copies see both or none.
   virtual std::mutex& launch_mutex() = 0;
 };
@@ -88,7 +89,7 @@ class RunState {
   void Bind(const Orchestration& orchestration, ArgList args, const Program* program);
   void Finish();
   void CopyBack();
-  void Return(bool quarantined) noexcept;
+  void Return(device::Ticket quarantined) noexcept;
   /// Ends a phase that began at `*since`; the next one begins now.
   void EndPhase(Phase phase, Clock::time_point* since, uint64_t bytes);
   Error WithChangedRanges(const Error& error) const;

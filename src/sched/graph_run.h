@@ -17,6 +17,9 @@
 // Threads: `Work` from a lane that holds work; `Fail` from anywhere.
 #pragma once
 
+#include "sched/instance.h"
+#include "sched/lane.h"
+
 #include <precast/error.h>
 
 #include <algorithm>
@@ -26,9 +29,6 @@
 #include <mutex>
 #include <optional>
 #include <utility>
-
-#include "sched/instance.h"
-#include "sched/lane.h"
 
 namespace precast::sched {
 
@@ -64,11 +64,11 @@ class GraphRun {
     parcel.roots_end = instance_.header->roots.count;
   }
 
-  /// Executes what the lane holds, or has just been handed, and all that becomes ready from it; then
-  /// leaves the run. True when this was the last active lane: the run has ended, and the caller must
-  /// tell those who wait for it.
+  /// Executes what the lane holds, or has just been handed, and all that becomes ready from it;
+  /// then leaves the run. True when this was the last active lane: the run has ended, and the
+  /// caller must tell those who wait for it.
   bool Work(Lane<Sync>& lane, const Parcel<Sync>* parcel) {
-    uint64_t completed = 0;
+    lane.completed = 0;
     BlockJob<Sync>* job = nullptr;
     if (parcel != nullptr) {
       lane.roots_begin = parcel->roots_begin;
@@ -78,7 +78,7 @@ class GraphRun {
     }
     const abi::Task* current = nullptr;
     try {
-      Loop(lane, job, &current, &completed);
+      Loop(lane, job, &current);
     } catch (const Error& error) {
       if (!lane.abandoned) {
         Fail(Error(error.code(), Where(current) + error.message(), error.location()));
@@ -94,12 +94,13 @@ class GraphRun {
     if (lane.abandoned) return false;  // the watchdog has left the run on its behalf
     lane.ready.Clear();
     lane.roots_begin = lane.roots_end = 0;
-    return Leave(completed);
+    return Leave(lane.completed);
   }
 
   /// Leaves the run with `completed` more tasks done. True for the last active lane.
   bool Leave(uint64_t completed) {
-    uint64_t before = progress_.fetch_add((completed << kActiveBits) - 1, std::memory_order_acq_rel);
+    uint64_t before =
+        progress_.fetch_add((completed << kActiveBits) - 1, std::memory_order_acq_rel);
     return (before & kActiveMask) == 1;
   }
 
@@ -123,19 +124,19 @@ class GraphRun {
   static constexpr int kActiveBits = 16;
   static constexpr uint64_t kActiveMask = (1u << kActiveBits) - 1;
 
-  // Work that must be at stake before a lane hands some out: to one that polls, and to one that must
-  // be woken (a system call here, and its start-up there).
+  // Work that must be at stake before a lane hands some out: to one that polls, and to one that
+  // must be woken (a system call here, and its start-up there).
   static constexpr double kShareNs = 2'000;
   static constexpr double kWakeNs = 30'000;
   // Work between two readings of the clock, which take some 25 ns.
   static constexpr double kSampleNs = 1'000;
   static constexpr double kMaxSample = 32;  // tasks
 
-  void Loop(Lane<Sync>& lane, BlockJob<Sync>* job, const abi::Task** current, uint64_t* completed) {
+  void Loop(Lane<Sync>& lane, BlockJob<Sync>* job, const abi::Task** current) {
     abi::TaskId next = 0;
     if (job != nullptr) {
       *current = abi::TaskAt(instance_.image, job->task);
-      if (JoinJob(lane, *job)) next = Complete(lane, *current, completed);
+      if (JoinJob(lane, *job)) next = Complete(lane, *current);
       if (lane.abandoned) return;
     }
     lane.task_ns = 0;
@@ -158,8 +159,9 @@ class GraphRun {
       }
       *current = abi::TaskAt(instance_.image, id);
       bool complete = Execute(lane, *current);
-      if (lane.abandoned) [[unlikely]] return;
-      if (complete) next = Complete(lane, *current, completed);
+      if (lane.abandoned) [[unlikely]]
+        return;
+      if (complete) next = Complete(lane, *current);
       if (--lane.until_sample == 0) Sample(lane, next != 0);
       if (limits_.lanes > 1 && crew_.spinning.load(std::memory_order_relaxed) > 0) {
         Share(lane, next != 0, false);
@@ -167,7 +169,8 @@ class GraphRun {
     }
   }
 
-  /// Runs a ready task. False when lanes that joined it are still at it; the last of them completes.
+  /// Runs a ready task. False when lanes that joined it are still at it; the last of them
+  /// completes.
   bool Execute(Lane<Sync>& lane, const abi::Task* task) {
     if (task->kernel == abi::kNoKernel) return true;
     if (task->predicate != 0 && !ShouldRun(instance_, task)) return true;
@@ -206,7 +209,8 @@ class GraphRun {
       uint64_t seen = job.next.load(std::memory_order_relaxed);
       if (seen >= job.items) break;
       OfferJob(job, job.items - seen - 1, item_ns);
-      // A part of what is left, so that lanes end together, but not less than is worth its overhead.
+      // A part of what is left, so that lanes end together, but not less than is worth its
+      // overhead.
       uint64_t worth = item_ns == 0 ? 1 : static_cast<uint64_t>(kSampleNs / item_ns) + 1;
       uint64_t batch = std::max((job.items - seen) / (8 * lanes), worth);
       uint64_t begin = job.next.fetch_add(batch, std::memory_order_relaxed);
@@ -232,6 +236,7 @@ class GraphRun {
     if (limits_.watched) {
       lane.task.store(IdOf(task), std::memory_order_relaxed);
       lane.item.store(item, std::memory_order_relaxed);
+      lane.completed_before.store(lane.completed, std::memory_order_relaxed);
       lane.pulse.fetch_add(1, std::memory_order_release);  // odd: inside
     }
     struct Inside {  // ends with the scope, also when the kernel throws
@@ -250,8 +255,8 @@ class GraphRun {
   }
 
   /// Releases the consumers of an executed task; gives one to continue with, or 0.
-  abi::TaskId Complete(Lane<Sync>& lane, const abi::Task* task, uint64_t* completed) {
-    ++*completed;
+  abi::TaskId Complete(Lane<Sync>& lane, const abi::Task* task) {
+    ++lane.completed;
     uint32_t count = task->consumers;
     if (count == 0) return 0;
     // Pairs with the acq_rel in Leave of the lane that left last (R3).
@@ -291,8 +296,7 @@ class GraphRun {
     double ns = std::chrono::duration<double, std::nano>(now - lane.sampled).count();
     double per_task = std::max(ns / lane.sample_every, 1.0);
     lane.task_ns = lane.task_ns == 0 ? per_task : 0.75 * lane.task_ns + 0.25 * per_task;
-    lane.sample_every =
-        static_cast<uint32_t>(std::clamp(kSampleNs / per_task, 1.0, kMaxSample));
+    lane.sample_every = static_cast<uint32_t>(std::clamp(kSampleNs / per_task, 1.0, kMaxSample));
     lane.until_sample = lane.sample_every;
     lane.sampled = now;
     if (limits_.lanes > 1 && crew_.asleep.load(std::memory_order_relaxed) > 0) {
@@ -330,8 +334,8 @@ class GraphRun {
     if (others == 0) return;
     double worth = static_cast<double>(others) * item_ns;
     bool wake = worth >= kWakeNs && crew_.asleep.load(std::memory_order_relaxed) > 0;
-    bool polling = crew_.spinning.load(std::memory_order_relaxed) > 0 &&
-                   (worth >= kShareNs || item_ns == 0);
+    bool polling =
+        crew_.spinning.load(std::memory_order_relaxed) > 0 && (worth >= kShareNs || item_ns == 0);
     if (!wake && !polling) return;
     auto [target, parcel] = ClaimIdle(wake);
     if (parcel == nullptr) return;

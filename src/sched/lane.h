@@ -4,6 +4,10 @@
 // Threads: everything in a lane is its thread's own, except the mailbox and the block jobs.
 #pragma once
 
+#include "abi/image.h"
+#include "sched/mailbox.h"
+#include "sched/ready_queue.h"
+
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -11,17 +15,13 @@
 #include <memory>
 #include <vector>
 
-#include "abi/image.h"
-#include "sched/mailbox.h"
-#include "sched/ready_queue.h"
-
 namespace precast::sched {
 
 template <typename Sync>
 class GraphRun;
 
-/// The blocks of one task that several lanes run together. It belongs to the lane that made the task
-/// ready, and is free again when nobody uses it.
+/// The blocks of one task that several lanes run together. It belongs to the lane that made the
+/// task ready, and is free again when nobody uses it.
 template <typename Sync>
 struct alignas(64) BlockJob {
   typename Sync::template Atomic<uint64_t> next{0};   // first item that nobody has claimed
@@ -54,6 +54,7 @@ struct alignas(64) Lane {
 
   ReadyQueue ready;
   uint64_t roots_begin = 0, roots_end = 0;
+  uint64_t completed = 0;  // tasks of the run so far
   std::vector<Interval> intervals;
 
   // An estimate of what one task of this run takes here, from clock readings that are some tasks
@@ -64,13 +65,14 @@ struct alignas(64) Lane {
   uint32_t sample_every = 1;
   std::chrono::steady_clock::time_point sampled;
 
-  // For the watchdog, written only when a time limit is set: what runs, and a pulse that is odd while
-  // inside a kernel. The watchdog gives a lane up by setting kAbandoned with a compare-and-swap on
-  // the pulse, so it and the returning kernel agree on who was first.
+  // For the watchdog, written only when a time limit is set: what runs, and a pulse that is odd
+  // while inside a kernel. The watchdog gives a lane up by setting kAbandoned with a
+  // compare-and-swap on the pulse, so it and the returning kernel agree on who was first.
   static constexpr uint64_t kAbandoned = uint64_t{1} << 63;
   std::atomic<uint64_t> pulse{0};
   std::atomic<abi::TaskId> task{0};
   std::atomic<uint64_t> item{0};
+  std::atomic<uint64_t> completed_before{0};  // tasks of the run, when the kernel was entered
   bool abandoned = false;  // what the lane itself has seen of that
 };
 

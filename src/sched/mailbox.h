@@ -20,12 +20,13 @@
 //       compare-and-swap.
 //   M2  The parcel is read only after `full` was seen, written only while claimed.
 //   M3  No wake-up is lost: the owner sleeps on the state word itself, only while it says asleep or
-//       claimed asleep, and who replaces `claimed asleep` wakes. Nobody is woken for a spinning owner.
+//       claimed asleep, and who replaces `claimed asleep` wakes. Nobody is woken for a spinning
+//       owner.
 //
 // Memory order: the donor's exchange to `full` pairs with the owner's acquire load of it; all that
-// the donor did before is visible to the owner. `give_up` and the state form a Dekker pair: the owner
-// announces itself, then looks at `give_up`; the other side sets it, then looks for the owner. Those
-// four accesses are sequentially consistent, so at least one of them sees the other.
+// the donor did before is visible to the owner. `give_up` and the state form a Dekker pair: the
+// owner announces itself, then looks at `give_up`; the other side sets it, then looks for the
+// owner. Those four accesses are sequentially consistent, so at least one of them sees the other.
 //
 // `Sync` supplies the atomics: sched/host_sync.h for threads of the host, sched/model_sync.h in the
 // interleaving test.
@@ -43,9 +44,9 @@ class Mailbox {
 
   // Owner.
 
-  /// Waits for a parcel: polls `spins` times, then calls `on_sleep` and sleeps. True: the caller takes
-  /// the parcel with `Take`. False: `give_up` said so and no donor was faster; the mailbox is busy.
-  /// Who makes `give_up` true must then claim and deliver once, to wake a sleeper.
+  /// Waits for a parcel: polls `spins` times, then calls `on_sleep` and sleeps. True: the caller
+  /// takes the parcel with `Take`. False: `give_up` said so and no donor was faster; the mailbox is
+  /// busy. Who makes `give_up` true must then claim and deliver once, to wake a sleeper.
   template <typename OnSleep, typename GiveUp>
   bool Await(uint32_t spins, OnSleep&& on_sleep, GiveUp&& give_up) {
     state_.store(kSpinning, std::memory_order_seq_cst);

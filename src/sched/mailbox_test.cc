@@ -3,6 +3,9 @@
 // the tests can fail.
 #include "sched/mailbox.h"
 
+#include "sched/host_sync.h"
+#include "sched/model_sync.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,9 +16,6 @@
 #include <string>
 #include <thread>
 #include <vector>
-
-#include "sched/host_sync.h"
-#include "sched/model_sync.h"
 
 namespace precast::sched {
 namespace {
@@ -131,7 +131,8 @@ struct Office {
   static constexpr int kNothing = 0;  // a parcel that only says: look at `closing`
 
   void Own(uint32_t spins) {
-    while (box.Await(spins, [] {}, [this] { return closing.load() != 0; })) {
+    while (box.Await(
+        spins, [] {}, [this] { return closing.load() != 0; })) {
       int number = box.Take().Read();
       if (number != kNothing) received.push_back(number);
     }
@@ -200,7 +201,8 @@ Outcome Insisting(uint32_t spins, int preemptions) {
     return History{{{"owner",
                      [=] {
                        for (int i = 0; i < 2; ++i) {
-                         Check(office->box.Await(spins, [] {}, [] { return false; }),
+                         Check(office->box.Await(
+                                   spins, [] {}, [] { return false; }),
                                "gave up without a reason");
                          office->received.push_back(office->box.Take().Read());
                        }
@@ -302,8 +304,7 @@ TEST(ModelSyncTest, TriesEveryInterleaving) {
   EXPECT_TRUE(outcome.complete);
   std::sort(results->begin(), results->end());
   results->erase(std::unique(results->begin(), results->end()), results->end());
-  EXPECT_THAT(*results,
-              testing::ElementsAre("aabb", "abab", "abba", "baab", "baba", "bbaa"));
+  EXPECT_THAT(*results, testing::ElementsAre("aabb", "abab", "abba", "baab", "baba", "bbaa"));
 }
 
 TEST(ModelSyncTest, SaysWhenARunDoesNotEnd) {
@@ -338,8 +339,8 @@ TEST(MailboxTest, DeliversEachParcelOnceBetweenThreads) {
   std::vector<int> received(kDonors * kEach + 1);
   std::thread owner([&] {
     uint32_t spins = 0;
-    while (box.Await(++spins % 4, [] {},
-                     [&] { return closing.load(std::memory_order_seq_cst); })) {
+    while (box.Await(
+        ++spins % 4, [] {}, [&] { return closing.load(std::memory_order_seq_cst); })) {
       ++received[static_cast<size_t>(box.Take())];
     }
   });

@@ -1,17 +1,18 @@
-// ModelSync: the Sync policy of the interleaving tests. Its atomics hand control to an Explorer before
-// every operation, and the Explorer runs the same short history under one schedule after another
-// until it has tried them all.
+// ModelSync: the Sync policy of the interleaving tests. Its atomics hand control to an Explorer
+// before every operation, and the Explorer runs the same short history under one schedule after
+// another until it has tried them all.
 //
 // Only one thread of a history runs at a time, so each run is decided by its *schedule*: which
 // thread makes the next step. The Explorer walks the tree of schedules depth first. It fails a
-// history when a thread throws (a check in the test), when no thread can go on and some are asleep (a
-// lost wake-up), or when a run does not end; it then gives the steps of that run.
+// history when a thread throws (a check in the test), when no thread can go on and some are asleep
+// (a lost wake-up), or when a run does not end; it then gives the steps of that run.
 //
 // What it does not model
 //   - Weak memory. Every operation is sequentially consistent, whatever order it names. Whether the
 //     orders suffice must be argued beside the code; the thread sanitizer checks what it can.
 //   - Spurious failure of compare_exchange_weak, spurious wake-ups.
-//   - Schedules with more preemptions than `Limits::preemptions`. A preemption takes the turn from a
+//   - Schedules with more preemptions than `Limits::preemptions`. A preemption takes the turn from
+//   a
 //     thread that could go on; one that sleeps, yields or ends gives it away for free. Nearly all
 //     mistakes in protocols of this size show with two.
 //
@@ -20,11 +21,14 @@
 //   model::Outcome outcome = model::Explorer().Explore([] {
 //     auto word = std::make_shared<ModelSync::Atomic<uint32_t>>(0);
 //     return model::History{{{"writer", [word] { word->store(1); ModelSync::Wake(*word); }},
-//                            {"reader", [word] { while (word->load() == 0) ModelSync::Wait(*word, 0); }}},
+//                            {"reader", [word] { while (word->load() == 0) ModelSync::Wait(*word,
+//                            0); }}},
 //                           [] {}};
 //   });
 //   EXPECT_EQ(outcome.failure, "");
 #pragma once
+
+#include "sched/host_sync.h"
 
 #include <fmt/core.h>
 
@@ -39,8 +43,6 @@
 #include <thread>
 #include <utility>
 #include <vector>
-
-#include "sched/host_sync.h"
 
 namespace precast::sched::model {
 

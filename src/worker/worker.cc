@@ -49,9 +49,9 @@ WorkerImpl::~WorkerImpl() {
   }
   memory_->DropViews();
   for (auto& context : contexts_) context->ReleasePinned();
-  for (auto& context : quarantined_) context->ReleasePinned();
+  for (auto& [context, ticket] : quarantined_) context->ReleasePinned();
   for (auto& context : contexts_) context->ReleaseDevice();
-  for (auto& context : quarantined_) context->block = 0;  // a kernel may still write it
+  for (auto& [context, ticket] : quarantined_) context->block = 0;  // a kernel may still write it
   memory_->FreeAll();
   try {
     driver_->Reset();
@@ -63,6 +63,7 @@ WorkerImpl::~WorkerImpl() {
 std::unique_ptr<RunContext> WorkerImpl::TakeContext() {
   {
     std::lock_guard lock(mutex_);
+    ReleaseSettled();
     if (!contexts_.empty()) {
       std::unique_ptr<RunContext> context = std::move(contexts_.back());
       contexts_.pop_back();
@@ -72,10 +73,21 @@ std::unique_ptr<RunContext> WorkerImpl::TakeContext() {
   return std::make_unique<RunContext>(RunDevice{driver_.get(), memory_.get(), &kernels_});
 }
 
-void WorkerImpl::Return(RunState* run, std::unique_ptr<RunContext> context, bool quarantined) {
+void WorkerImpl::Return(RunState* run, std::unique_ptr<RunContext> context,
+                        device::Ticket quarantined) {
   std::lock_guard lock(mutex_);
   in_flight_.erase(run);
-  (quarantined ? quarantined_ : contexts_).push_back(std::move(context));
+  if (quarantined != 0) {
+    quarantined_.push_back({std::move(context), quarantined});
+  } else {
+    contexts_.push_back(std::move(context));
+  }
+}
+
+/// Frees what belonged to runs whose given-up kernels have returned. mutex_ held.
+void WorkerImpl::ReleaseSettled() {
+  std::erase_if(quarantined_,
+                [this](const Quarantined& entry) { return driver_->Settled(entry.ticket); });
 }
 
 std::unique_ptr<RunState> WorkerImpl::Launch(const Orchestration& orchestration, ArgList args,
@@ -153,7 +165,11 @@ void WorkerImpl::WithMemory(const char* call, const Tensor& tensor, std::optiona
   access(claimed.address + TensorAccess::Offset(tensor), extent);
 }
 
-WorkerProperties WorkerImpl::properties() const {
+WorkerProperties WorkerImpl::properties() {
+  {
+    std::lock_guard lock(mutex_);
+    ReleaseSettled();
+  }
   WorkerProperties properties = ToWorkerProperties(driver_->properties());
   if (options_.threads > 0) properties.threads = options_.threads;
   return properties;

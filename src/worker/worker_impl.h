@@ -42,14 +42,16 @@ class WorkerImpl final : public ContextOwner {
 
   device::Driver& driver() { return *driver_; }
   device::DeviceMemory& memory() { return *memory_; }
-  WorkerProperties properties() const;
+  WorkerProperties properties();
 
   // ContextOwner.
-  void Return(RunState* run, std::unique_ptr<RunContext> context, bool quarantined) override;
+  void Return(RunState* run, std::unique_ptr<RunContext> context,
+              device::Ticket quarantined) override;
   std::mutex& launch_mutex() override { return launch_mutex_; }
 
  private:
   std::unique_ptr<RunContext> TakeContext();
+  void ReleaseSettled();
 
   const WorkerOptions options_;
   std::vector<DynamicLibrary> libraries_;  // kernels are in them, so they outlive the driver
@@ -60,7 +62,11 @@ class WorkerImpl final : public ContextOwner {
   std::mutex launch_mutex_;
   mutable std::mutex mutex_;  // guards what follows, and libraries_
   std::vector<std::unique_ptr<RunContext>> contexts_;
-  std::vector<std::unique_ptr<RunContext>> quarantined_;
+  struct Quarantined {
+    std::unique_ptr<RunContext> context;
+    device::Ticket ticket;  // of the launch whose kernel was given up
+  };
+  std::vector<Quarantined> quarantined_;
   std::unordered_set<RunState*> in_flight_;  // submitted and not finished
 };
 

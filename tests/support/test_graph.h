@@ -1,5 +1,5 @@
-// TestGraph: an image in ordinary memory, written by graph::Builder, for tests below the public API.
-// Device addresses are pointers: the distance of the address space is 0.
+// TestGraph: an image in ordinary memory, written by graph::Builder, for tests below the public
+// API. Device addresses are pointers: the distance of the address space is 0.
 //
 //   TestGraph g;
 //   Tensor x = g.Data<float>({100});
@@ -8,6 +8,12 @@
 //   sched::RunOracle(g.Instance(image), {}, &completed);
 //   EXPECT_EQ(g.Values<float>(x)[0], …);
 #pragma once
+
+#include "abi/image.h"
+#include "base/tensor_access.h"
+#include "graph/builder.h"
+#include "sched/instance.h"
+#include "sched/kernel_table.h"
 
 #include <precast/argument.h>
 #include <precast/kernel.h>
@@ -22,12 +28,6 @@
 #include <stdexcept>
 #include <string>
 #include <vector>
-
-#include "abi/image.h"
-#include "base/tensor_access.h"
-#include "graph/builder.h"
-#include "sched/instance.h"
-#include "sched/kernel_table.h"
 
 namespace precast::test {
 
@@ -102,8 +102,7 @@ class TestGraph {
     Tensor view = Tensor::host(&like, shape);
     uint64_t bytes = view.extent_bytes();
     uint32_t slot = builder_.AddSlot();
-    uint32_t buffer =
-        builder_.AddBuffer(graph::Builder::BufferKind::device, slot, 0, bytes, false);
+    uint32_t buffer = builder_.AddBuffer(graph::Builder::BufferKind::device, slot, 0, bytes, false);
     storage_.resize(slot + 1);
     storage_[slot].resize(bytes);
     return builder_.MakeTensor(view, buffer, 0, false);

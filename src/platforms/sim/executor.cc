@@ -1,5 +1,10 @@
 #include "platforms/sim/executor.h"
 
+#include "sched/graph_run.h"
+#include "sched/host_sync.h"
+#include "sched/kernel_table.h"
+#include "sched/oracle.h"
+
 #include <algorithm>
 #include <condition_variable>
 #include <deque>
@@ -10,11 +15,6 @@
 #include <thread>
 #include <utility>
 #include <vector>
-
-#include "sched/graph_run.h"
-#include "sched/host_sync.h"
-#include "sched/kernel_table.h"
-#include "sched/oracle.h"
 
 namespace precast::sim {
 
@@ -71,13 +71,26 @@ class Executor::Impl : public std::enable_shared_from_this<Impl> {
   device::Ticket Execute(const device::Launch& launch);
   bool Wait(device::Ticket ticket, std::chrono::nanoseconds timeout);
   device::Outcome Collect(device::Ticket ticket);
+  bool Settled(device::Ticket ticket) const;
   int abandoned() const {
     std::lock_guard lock(mutex_);
-    return static_cast<int>(abandoned_lanes_.size());
+    return Missing();
   }
 
  private:
+  /// A lane whose thread was given up inside a kernel of this launch.
+  struct Abandoned {
+    std::unique_ptr<Lane> lane;
+    device::Ticket ticket;
+    bool returned;
+  };
+
   // All of these: mutex_ held.
+  int Missing() const {
+    return static_cast<int>(std::count_if(abandoned_.begin(), abandoned_.end(),
+                                          [](const Abandoned& lane) { return !lane.returned; }));
+  }
+  void ForgetSettled();
   std::deque<std::unique_ptr<Run>>::iterator Lookup(device::Ticket ticket);
   Run* Find(device::Ticket ticket);
   Run* NextQueued() { return next_to_begin_ < next_ticket_ ? Find(next_to_begin_) : nullptr; }
@@ -90,6 +103,7 @@ class Executor::Impl : public std::enable_shared_from_this<Impl> {
 
   // mutex_ not held.
   void LaneMain(Lane& lane);
+  void Returned(const Lane& lane);
   void TakePart(Run& run);
   Parcel* Idle(Lane& lane, const std::atomic<bool>& give_up);
   bool Begin(Run& run, Lane& lane, const Parcel* parcel);
@@ -111,13 +125,13 @@ class Executor::Impl : public std::enable_shared_from_this<Impl> {
   device::Ticket next_ticket_ = 1;
   device::Ticket next_to_begin_ = 1;
   Run* running_ = nullptr;
-  bool lane0_taken_ = false;  // a waiting thread is lane 0 of its run …
+  bool lane0_taken_ = false;             // a waiting thread is lane 0 of its run …
   std::atomic<bool> lane0_done_{false};  // … which has ended
   std::vector<std::unique_ptr<Lane>> lanes_;
   std::vector<std::thread> threads_;  // of lanes_[1 …]
   int pool_threads_ = 0;              // of those, the ones that have not been given up
   std::thread watchdog_;
-  std::vector<std::unique_ptr<Lane>> abandoned_lanes_;
+  std::vector<Abandoned> abandoned_;
   std::vector<std::unique_ptr<Run>> quarantined_;
 };
 
@@ -133,9 +147,9 @@ device::Ticket Executor::Impl::Execute(const device::Launch& launch) {
   sched::RunLimits limits{threads, own_threads ? 1 : 0, watched, launch.measure_kernels};
   void* image = reinterpret_cast<void*>(launch.image + static_cast<uint64_t>(memory_.distance));
   std::lock_guard lock(mutex_);
-  if (static_cast<int>(abandoned_lanes_.size()) >= kMaxAbandoned) {
+  if (Missing() >= kMaxAbandoned) {
     Fail(ErrorCode::device_lost, "device lost: {} kernels never returned (at most {} allowed)",
-         abandoned_lanes_.size(), kMaxAbandoned - 1);
+         Missing(), kMaxAbandoned - 1);
   }
   EnsureLanes(own_threads ? threads : threads - 1);
   if (watched && !watchdog_.joinable()) {
@@ -187,7 +201,40 @@ device::Outcome Executor::Impl::Collect(device::Ticket ticket) {
   device::Outcome outcome = std::move(run->outcome);
   if (outcome.quarantined) quarantined_.push_back(std::move(*it));
   runs_.erase(it);
+  ForgetSettled();
   return outcome;
+}
+
+bool Executor::Impl::Settled(device::Ticket ticket) const {
+  std::lock_guard lock(mutex_);
+  return std::none_of(abandoned_.begin(), abandoned_.end(), [ticket](const Abandoned& lane) {
+    return lane.ticket == ticket && !lane.returned;
+  });
+}
+
+/// Drops the collected runs whose kernels have all returned, and their lanes. (Lanes stay as long as
+/// the run goes on: others may work on a job of theirs.)
+void Executor::Impl::ForgetSettled() {
+  auto missing = [this](device::Ticket ticket) {
+    return std::any_of(abandoned_.begin(), abandoned_.end(), [ticket](const Abandoned& lane) {
+      return lane.ticket == ticket && !lane.returned;
+    });
+  };
+  std::erase_if(quarantined_, [&](const std::unique_ptr<Run>& run) {
+    if (missing(run->ticket)) return false;
+    std::erase_if(abandoned_,
+                  [&](const Abandoned& lane) { return lane.ticket == run->ticket; });
+    return true;
+  });
+}
+
+/// The kernel of a lane that was given up has returned; its thread ends now.
+void Executor::Impl::Returned(const Lane& lane) {
+  std::lock_guard lock(mutex_);
+  for (Abandoned& entry : abandoned_) {
+    if (entry.lane.get() == &lane) entry.returned = true;
+  }
+  ForgetSettled();
 }
 
 std::deque<std::unique_ptr<Run>>::iterator Executor::Impl::Lookup(device::Ticket ticket) {
@@ -237,8 +284,8 @@ void Executor::Impl::EnsureLanes(int pool_lanes) {
 
 void Executor::Impl::StartThread(size_t index) {
   // The thread shares ownership: if it is given up inside a kernel, it outlives the executor.
-  threads_[index - 1] =
-      std::thread([self = shared_from_this(), lane = lanes_[index].get()] { self->LaneMain(*lane); });
+  threads_[index - 1] = std::thread(
+      [self = shared_from_this(), lane = lanes_[index].get()] { self->LaneMain(*lane); });
   ++pool_threads_;
 }
 
@@ -276,7 +323,8 @@ void Executor::Impl::StartOnPool(Run& run) {
 
 Parcel* Executor::Impl::Idle(Lane& lane, const std::atomic<bool>& give_up) {
   // Polling pays only while every lane that wants one can have a core.
-  uint32_t spins = crew_.awake.load(std::memory_order_relaxed) <= static_cast<int>(cores_) ? 1000 : 16;
+  uint32_t spins =
+      crew_.awake.load(std::memory_order_relaxed) <= static_cast<int>(cores_) ? 1000 : 16;
   crew_.spinning.fetch_add(1, std::memory_order_relaxed);
   bool slept = false;
   bool full = lane.mailbox.Await(
@@ -305,13 +353,13 @@ void Executor::Impl::LaneMain(Lane& lane) {
     if (parcel->run == nullptr) continue;
     Run* run = static_cast<Run*>(parcel->run);
     bool last = Begin(*run, lane, parcel);
-    if (lane.abandoned) return;  // no longer counted
+    if (lane.abandoned) return Returned(lane);
     while (last) {
       run = Finish(*run, true);
       if (run == nullptr) break;
       if (!run->launch.oracle) run->Start(lane);
       last = Begin(*run, lane, nullptr);
-      if (lane.abandoned) return;
+      if (lane.abandoned) return Returned(lane);
     }
   }
   crew_.awake.fetch_sub(1, std::memory_order_relaxed);
@@ -384,8 +432,8 @@ void Executor::Impl::RecordOutcome(Run& run) {
   if (run.error()) {
     outcome.ok = false;
     outcome.code = run.error()->code();
-    outcome.message = fmt::format("{} ({} of {} tasks ran)", run.error()->message(),
-                                  outcome.completed, total);
+    outcome.message =
+        fmt::format("{} ({} of {} tasks ran)", run.error()->message(), outcome.completed, total);
   } else if (outcome.completed != total) {
     outcome.ok = false;
     outcome.code = ErrorCode::internal;
@@ -446,13 +494,14 @@ void Executor::Impl::Watch() {
       lock.lock();
       continue;
     }
-    watch_.wait_for(lock, std::clamp<std::chrono::nanoseconds>(limit / 4, std::chrono::milliseconds(1),
-                                                               std::chrono::milliseconds(50)));
+    watch_.wait_for(lock,
+                    std::clamp<std::chrono::nanoseconds>(limit / 4, std::chrono::milliseconds(1),
+                                                         std::chrono::milliseconds(50)));
   }
 }
 
-/// Gives up a lane that has been inside one call of a kernel, with this pulse, for too long. True when
-/// it was the last active lane: the run has ended.
+/// Gives up a lane that has been inside one call of a kernel, with this pulse, for too long. True
+/// when it was the last active lane: the run has ended.
 bool Executor::Impl::GiveUpLane(size_t index, Run& run, uint64_t pulse) {
   Lane& lane = *lanes_[index];
   abi::TaskId id = lane.task.load(std::memory_order_relaxed);
@@ -471,7 +520,8 @@ bool Executor::Impl::GiveUpLane(size_t index, Run& run, uint64_t pulse) {
   threads_[index - 1].detach();
   --pool_threads_;
   crew_.awake.fetch_sub(1, std::memory_order_relaxed);
-  abandoned_lanes_.push_back(std::move(lanes_[index]));
+  uint64_t completed = lane.completed_before.load(std::memory_order_relaxed);
+  abandoned_.push_back({std::move(lanes_[index]), run.ticket, false});
   lanes_[index] = std::make_unique<Lane>();
   crew_.lanes[index].store(lanes_[index].get(), std::memory_order_release);
   try {
@@ -479,7 +529,7 @@ bool Executor::Impl::GiveUpLane(size_t index, Run& run, uint64_t pulse) {
   } catch (const std::system_error&) {
     // The lane never becomes idle, so nobody hands it anything. See BeginNextOnPool.
   }
-  return run.Leave(0);
+  return run.Leave(completed);
 }
 
 void Executor::Impl::Close() {
@@ -518,6 +568,7 @@ bool Executor::Wait(device::Ticket ticket, std::chrono::nanoseconds timeout) {
   return impl_->Wait(ticket, timeout);
 }
 device::Outcome Executor::Collect(device::Ticket ticket) { return impl_->Collect(ticket); }
+bool Executor::Settled(device::Ticket ticket) const { return impl_->Settled(ticket); }
 int Executor::abandoned() const { return impl_->abandoned(); }
 
 }  // namespace precast::sim

@@ -1,13 +1,16 @@
 // Executor: runs images on a pool of host threads, in the order of launch, one image at a time.
 //
-// Used by the simulated driver. The number of threads has nothing to do with the number of simulated
-// cores. Idle threads poll for some microseconds, then sleep; between runs nothing burns. The thread
-// that waits for a launch takes part in it as lane 0, unless kernels have a time limit: a kernel that
-// does not return can only be given up on a thread of the executor's own. Such a thread is replaced,
-// and what it may still touch is kept for good.
+// Used by the simulated driver. The number of threads has nothing to do with the number of
+// simulated cores. Idle threads poll for some microseconds, then sleep; between runs nothing burns.
+// The thread that waits for a launch takes part in it as lane 0, unless kernels have a time limit:
+// a kernel that does not return can only be given up on a thread of the executor's own. Such a
+// thread is replaced, and what it may still touch is kept until it returns.
 //
 // Threads: every call from any thread.
 #pragma once
+
+#include "device/driver.h"
+#include "sched/instance.h"
 
 #include <precast/kernel.h>
 
@@ -15,9 +18,6 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-
-#include "device/driver.h"
-#include "sched/instance.h"
 
 namespace precast::sim {
 
@@ -40,7 +40,10 @@ class Executor {
   /// Requires: ended.
   device::Outcome Collect(device::Ticket ticket);
 
-  /// Threads that were given up inside a kernel. While there are any, device memory must stay mapped.
+  bool Settled(device::Ticket ticket) const;
+
+  /// Threads that were given up inside a kernel and have not returned. While there are any, device memory must stay
+  /// mapped.
   int abandoned() const;
 
  private:

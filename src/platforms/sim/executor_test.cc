@@ -1,6 +1,9 @@
-// The executor on images built by hand: whatever the graph, the number of threads and who waits, the
-// bytes are those of the oracle.
+// The executor on images built by hand: whatever the graph, the number of threads and who waits,
+// the bytes are those of the oracle.
 #include "platforms/sim/executor.h"
+
+#include "sched/oracle.h"
+#include "support/test_graph.h"
 
 #include <gtest/gtest.h>
 
@@ -10,9 +13,6 @@
 #include <tuple>
 #include <vector>
 
-#include "sched/oracle.h"
-#include "support/test_graph.h"
-
 namespace precast::sim {
 namespace {
 
@@ -21,8 +21,8 @@ using test::TestImage;
 
 constexpr std::chrono::nanoseconds kForever = std::chrono::nanoseconds::max();
 
-/// Writes to each written u64 tensor (one element, or one per block) a value that depends on all that
-/// is read, on the scalar and on the block: any task out of order changes the result.
+/// Writes to each written u64 tensor (one element, or one per block) a value that depends on all
+/// that is read, on the scalar and on the block: any task out of order changes the result.
 PRECAST_KERNEL(mix_values, Core::vector)(const KernelContext& k) {
   uint64_t value = k.scalar<uint64_t>(0) * 0x9e3779b97f4a7c15u + k.block();
   size_t last = k.tensors() - 1;
@@ -147,8 +147,8 @@ void OnlyAfter(TestGraph& g) {
   for (uint64_t round = 0; round < 20; ++round) {
     std::vector<abi::TaskId> wide;
     for (int64_t i = 0; i < 8; ++i) {
-      wide.push_back(g.Submit(g.Kernel(mix_values), {no_dep(At(x, i)), round},
-                              {.after = {barrier}}));
+      wide.push_back(
+          g.Submit(g.Kernel(mix_values), {no_dep(At(x, i)), round}, {.after = {barrier}}));
     }
     abi::TaskId last = g.Submit(abi::kNoKernel, {}, {.after = wide});
     for (int64_t i = 1; i < 8; ++i) {
@@ -166,8 +166,7 @@ struct GraphCase {
 constexpr GraphCase kGraphs[] = {
     {"chain", Chain},         {"independent", Independent}, {"tree", Tree},
     {"wavefront", Wavefront}, {"fan_out", FanOut},          {"wide_blocks", WideBlocks},
-    {"mixed", Mixed},         {"predicates", Predicates},
-    {"only_after", OnlyAfter}};
+    {"mixed", Mixed},         {"predicates", Predicates},   {"only_after", OnlyAfter}};
 
 device::Launch LaunchOf(const TestImage& image, int threads) {
   device::Launch launch;
@@ -185,8 +184,7 @@ device::Outcome RunLaunch(Executor& executor, const device::Launch& launch) {
 
 enum class Mode { caller, pool, watched, oracle };
 
-class ExecutorGraphTest
-    : public testing::TestWithParam<std::tuple<GraphCase, int, Mode>> {};
+class ExecutorGraphTest : public testing::TestWithParam<std::tuple<GraphCase, int, Mode>> {};
 
 TEST_P(ExecutorGraphTest, GivesTheBytesOfTheOracle) {
   const auto& [graph, threads, mode] = GetParam();

@@ -46,6 +46,7 @@ class SimDriver final : public device::Driver {
   device::Ticket Execute(const device::Launch& launch) override;
   bool Wait(device::Ticket ticket, std::chrono::nanoseconds timeout) override;
   device::Outcome Collect(device::Ticket ticket) override;
+  bool Settled(device::Ticket ticket) override { return executor_.Settled(ticket); }
 
   /// Releases what is left, as a device reset does.
   void Reset() override;
