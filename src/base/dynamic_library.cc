@@ -2,10 +2,16 @@
 
 #include <precast/error.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <dlfcn.h>
+#include <elf.h>
 #include <filesystem>
+#include <fstream>
+#include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 namespace precast {
 namespace {
@@ -21,6 +27,36 @@ std::string LoaderMessage(const std::string& path) {
   return message;
 }
 
+/// Refuses a file whose end is missing: the loader maps it without looking, and the process would
+/// die of SIGBUS. What else is wrong with a file the loader says itself.
+void CheckComplete(const std::string& path) {
+  std::error_code error;
+  uint64_t size = std::filesystem::file_size(path, error);
+  std::ifstream file(path, std::ios::binary);
+  Elf64_Ehdr header{};
+  file.read(reinterpret_cast<char*>(&header), sizeof(header));
+  if (error || !file || std::string_view(reinterpret_cast<char*>(header.e_ident), SELFMAG) != ELFMAG ||
+      header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_phentsize != sizeof(Elf64_Phdr)) {
+    return;
+  }
+  uint64_t needed = header.e_phoff + uint64_t{header.e_phnum} * sizeof(Elf64_Phdr);
+  std::vector<Elf64_Phdr> segments(header.e_phnum);
+  file.seekg(static_cast<std::streamoff>(header.e_phoff));
+  file.read(reinterpret_cast<char*>(segments.data()),
+            static_cast<std::streamsize>(segments.size() * sizeof(Elf64_Phdr)));
+  if (file) {
+    for (const Elf64_Phdr& segment : segments) {
+      uint64_t end = 0;
+      if (__builtin_add_overflow(segment.p_offset, segment.p_filesz, &end)) end = UINT64_MAX;
+      if (segment.p_type == PT_LOAD) needed = std::max(needed, end);
+    }
+  }
+  if (needed > size) {
+    Fail(ErrorCode::bad_file, "'{}' is truncated: it has {} bytes and says that it needs {}", path,
+         size, needed);
+  }
+}
+
 }  // namespace
 
 DynamicLibrary::DynamicLibrary(const std::string& path) : path_(path) {
@@ -33,6 +69,7 @@ DynamicLibrary::DynamicLibrary(const std::string& path) : path_(path) {
   if (!std::filesystem::is_regular_file(status)) {
     Fail(ErrorCode::bad_file, "shared library '{}': not a regular file", path);
   }
+  CheckComplete(path);
   // Without a slash the loader would search the system's directories instead.
   std::string name = path.find('/') == std::string::npos ? "./" + path : path;
   handle_ = dlopen(name.c_str(), kOpenFlags);

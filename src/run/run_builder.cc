@@ -208,11 +208,12 @@ Task RunBuilder::Submit(const MixedKernel& kernel, ArgList args, const SubmitOpt
   CheckOpen();
   abi::Mix mix{};
   auto add = [&](const Kernel& part, Core core) {
-    if (part.core != core) {
+    if (part.name == nullptr || part.core != core) {
       Fail(ErrorCode::mismatch,
-           "kernel '{}' of a mixed task is a {} kernel (one cube kernel, then one or two vector "
-           "kernels)",
-           part.name, part.core == Core::cube ? "cube" : "vector");
+           "kernel {} of a mixed task is {} (one cube kernel, then one or two vector kernels)",
+           mix.kernels, part.name == nullptr        ? std::string("missing")
+                        : part.core == Core::cube   ? fmt::format("'{}', a cube kernel", part.name)
+                                                    : fmt::format("'{}', a vector kernel", part.name));
     }
     mix.kernel[mix.kernels++] = KernelIndex(part);
   };

@@ -21,7 +21,7 @@ struct Result {
   uint64_t completed = 0;
 };
 
-Result Run(TestGraph& g, const OracleOptions& options = {}) {
+Result RunGraph(TestGraph& g, const OracleOptions& options = {}) {
   TestImage image = g.Seal();
   Result result;
   try {
@@ -72,10 +72,10 @@ TEST(OracleTest, RunsTasksInOrderOfSubmission) {
   TestGraph g;
   for (int i = 1; i <= 3; ++i) g.Submit(g.Kernel(note), {address, i}, {.blocks = 3});
   g.Submit(abi::kNoKernel, {});
-  EXPECT_EQ(Run(g).completed, 4u);
+  EXPECT_EQ(RunGraph(g).completed, 4u);
   EXPECT_EQ(calls, (std::vector<int>{10, 11, 12, 20, 21, 22, 30, 31, 32}));
   calls.clear();
-  EXPECT_EQ(Run(g, {.reverse_blocks = true}).completed, 4u);
+  EXPECT_EQ(RunGraph(g, {.reverse_blocks = true}).completed, 4u);
   EXPECT_EQ(calls, (std::vector<int>{12, 11, 10, 22, 21, 20, 32, 31, 30}));
 }
 
@@ -88,7 +88,7 @@ TEST(OracleTest, SkipsTasksWhoseConditionIsFalse) {
     g.Submit(g.Kernel(add_one), {inout(counter)}, {.when = &small});
     g.Submit(g.Kernel(add_one), {inout(other)});
   }
-  EXPECT_EQ(Run(g).completed, 10u);
+  EXPECT_EQ(RunGraph(g).completed, 10u);
   EXPECT_THAT(g.Values<int32_t>(x), testing::ElementsAre(3, 5));
 }
 
@@ -110,7 +110,7 @@ TEST(OracleTest, NamesTheTaskThatFails) {
     g.Submit(g.Kernel(add_one), {inout(x)});
     g.Submit(g.Kernel(*c.kernel), {inout(x)}, {.name = "bad"});
     g.Submit(g.Kernel(add_one), {inout(x)});
-    Result result = Run(g);
+    Result result = RunGraph(g);
     EXPECT_EQ(result.message, c.message);
     EXPECT_EQ(result.code, c.code);
     EXPECT_EQ(result.completed, 1u);
@@ -125,7 +125,7 @@ TEST(OraclePoisonTest, AcceptsWhatIsWrittenWhole) {
   Tensor x = g.Data<uint32_t>({4, 5});
   g.Submit(g.Kernel(set_all), {out(x), 9u, kNone}, {.blocks = 3});
   g.Submit(g.Kernel(set_all), {out(x.view({1, 1}, {2, 3})), 8u, kNone});
-  EXPECT_EQ(Run(g, {.poison_outputs = true}).message, "");
+  EXPECT_EQ(RunGraph(g, {.poison_outputs = true}).message, "");
   EXPECT_EQ(g.Values<uint32_t>(x)[5], 9u);
   EXPECT_EQ(g.Values<uint32_t>(x)[6], 8u);
 }
@@ -134,9 +134,9 @@ TEST(OraclePoisonTest, FindsAnElementThatStays) {
   TestGraph g;
   Tensor x = g.Data<uint32_t>({4, 5});
   g.Submit(g.Kernel(set_all), {out(x.select(1, 2)), 9u, int64_t{3}}, {.name = "partly"});
-  EXPECT_EQ(Run(g).message, "");  // without poison nobody notices
+  EXPECT_EQ(RunGraph(g).message, "");  // without poison nobody notices
   for (bool reverse : {false, true}) {
-    Result result = Run(g, {.reverse_blocks = reverse, .poison_outputs = true});
+    Result result = RunGraph(g, {.reverse_blocks = reverse, .poison_outputs = true});
     EXPECT_EQ(result.message,
               "task 0 'partly' (kernel set_all): left 1 elements of its 'out' tensors unwritten; "
               "the first is element 3 of tensor 0");
@@ -149,7 +149,7 @@ TEST(OraclePoisonTest, AcceptsAResultThatLooksLikeThePattern) {
     TestGraph g;
     Tensor x = g.Data<uint32_t>({3});
     g.Submit(g.Kernel(set_all), {out(x), pattern, kNone});
-    EXPECT_EQ(Run(g, {.poison_outputs = true}).message, "");
+    EXPECT_EQ(RunGraph(g, {.poison_outputs = true}).message, "");
     EXPECT_EQ(g.Values<uint32_t>(x)[2], pattern);
   }
 }
@@ -161,7 +161,7 @@ TEST(OraclePoisonTest, LeavesInoutAloneEvenWhenItRunsATaskTwice) {
   // The result is the pattern, so the task is run again: the counter must not count twice.
   g.Values<int32_t>(counter)[0] = static_cast<int32_t>(0xa5a5a5a5);
   g.Submit(g.Kernel(fetch_add), {inout(counter), out(before)});
-  EXPECT_EQ(Run(g, {.poison_outputs = true}).message, "");
+  EXPECT_EQ(RunGraph(g, {.poison_outputs = true}).message, "");
   EXPECT_EQ(g.Values<int32_t>(counter)[0], static_cast<int32_t>(0xa5a5a5a6));
   EXPECT_EQ(g.Values<int32_t>(before)[0], static_cast<int32_t>(0xa5a5a5a5));
 }
@@ -170,7 +170,7 @@ TEST(OraclePoisonTest, DoesNotTouchBetweenTheElementsOfAView) {
   TestGraph g;
   Tensor x = g.Data<uint32_t>({3, 4});
   g.Submit(g.Kernel(set_all), {out(x.select(1, 1)), 1u, kNone});
-  EXPECT_EQ(Run(g, {.poison_outputs = true}).message, "");
+  EXPECT_EQ(RunGraph(g, {.poison_outputs = true}).message, "");
   EXPECT_THAT(g.Values<uint32_t>(x), testing::ElementsAre(0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0));
 }
 
@@ -180,10 +180,10 @@ TEST(OraclePoisonTest, NeverPoisonsATaskThatMayBeSkipped) {
   Tensor x = g.Data<uint32_t>({4});
   Predicate on{flag, Compare::not_equal, 0};
   g.Submit(g.Kernel(set_all), {out(x), 7u, int64_t{1}}, {.when = &on});
-  EXPECT_EQ(Run(g, {.poison_outputs = true}).message, "");
+  EXPECT_EQ(RunGraph(g, {.poison_outputs = true}).message, "");
   EXPECT_THAT(g.Values<uint32_t>(x), testing::ElementsAre(0, 0, 0, 0));
   g.Values<uint8_t>(flag)[0] = 1;
-  EXPECT_EQ(Run(g, {.poison_outputs = true}).message, "");
+  EXPECT_EQ(RunGraph(g, {.poison_outputs = true}).message, "");
   EXPECT_THAT(g.Values<uint32_t>(x), testing::ElementsAre(7, 0, 7, 7));
 }
 
@@ -192,7 +192,7 @@ TEST(OraclePoisonTest, SaysWhichTensor) {
   Tensor counter = g.Data<int32_t>({});
   Tensor before = g.Data<int32_t>({2});
   g.Submit(g.Kernel(fetch_add), {inout(counter), out(before)});
-  EXPECT_THAT(Run(g, {.poison_outputs = true}).message,
+  EXPECT_THAT(RunGraph(g, {.poison_outputs = true}).message,
               HasSubstr("left 2 elements of its 'out' tensors unwritten; the first is element 0 of "
                         "tensor 1"));
 }
