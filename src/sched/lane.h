@@ -53,7 +53,6 @@ struct alignas(64) Lane {
   std::array<BlockJob<Sync>, 8> jobs;
 
   ReadyQueue ready;
-  std::atomic<uint64_t> completed{0};  // tasks of this run; the watchdog reads it
   uint64_t roots_begin = 0, roots_end = 0;
   uint64_t completed = 0;  // tasks of the run so far
   std::vector<Interval> intervals;

@@ -517,7 +517,6 @@ bool Executor::Impl::GiveUpLane(size_t index, Run& run, uint64_t pulse) {
                   item % task->blocks,
                   std::chrono::duration<double, std::milli>(run.launch.kernel_timeout).count())));
   run.outcome.quarantined = true;
-  uint64_t completed = lane.completed.load(std::memory_order_relaxed);
   threads_[index - 1].detach();
   --pool_threads_;
   crew_.awake.fetch_sub(1, std::memory_order_relaxed);
