@@ -182,7 +182,10 @@ uint32_t RunBuilder::KernelIndex(const Kernel& kernel) {
   }
   size_t hash = (reinterpret_cast<uintptr_t>(kernel.function) >> 4) % kCachedKernels;
   CachedKernel& cached = kernel_cache_[hash];
-  if (cached.function == kernel.function && cached.name == kernel.name) return cached.index;
+  if (cached.function == kernel.function && cached.name == kernel.name &&
+      cached.function != nullptr) {
+    return cached.index;
+  }
   if (program_ != nullptr && kernel.function != run::kFill.function) {
     auto same = [&](const Kernel& k) { return k.function == kernel.function; };
     if (std::none_of(program_->kernels.begin(), program_->kernels.end(), same)) {

@@ -127,6 +127,24 @@ std::vector<Misuse> TaskMisuse() {
          o.submit(put, {out(t.slice(0, 0, 8)), int64_t{1}});
          o.submit(copy, {in(t.slice(0, 8, 16)), out(x)});
        })},
+      {"part_of_a_created_tensor_in_reused_memory",
+       ErrorCode::not_ready,
+       {"argument 0", "copy"},
+       [](Worker& worker) {
+         std::vector<int64_t> x(8);
+         worker.run(
+             [](Orchestrator& o, const Args& args) {
+               {
+                 auto scope = o.scope();
+                 Tensor dead = o.alloc({16}, DType::i64, 1);
+                 o.submit(copy, {in(dead.slice(0, 0, 8)), out(args.tensor(0))});
+               }
+               Tensor t = o.alloc({16}, DType::i64);
+               o.submit(put, {out(t.slice(0, 0, 8)), int64_t{1}});
+               o.submit(copy, {in(t.slice(0, 8, 16)), out(args.tensor(0))});
+             },
+             {inout(x)}, {.heap = 256});
+       }},
       {"predicate_on_a_float",
        ErrorCode::mismatch,
        {"bump", "predicate", "f32", "bool"},

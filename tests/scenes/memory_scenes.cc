@@ -179,6 +179,37 @@ Scene HeapPastBudget() {
           .options = {.heap = kSmallHeap}};
 }
 
+/// A heap that holds one tensor at a time, which is written in parts: each part waits for those who
+/// used the bytes before, not only the first.
+Scene HeapReusedInParts() {
+  constexpr int64_t kParts = 8, kPart = kLarge / kParts;
+  return {.name = "heap_reused_in_parts",
+          .buffers = {Out({30})},
+          .build =
+              [](Orchestrator& o, const Args& args) {
+                for (int64_t i = 0; i < 30; ++i) {
+                  auto scope = o.scope();
+                  Tensor t = o.alloc({kLarge}, DType::i64);
+                  for (int64_t part = 0; part < kParts; ++part) {
+                    Tensor target = t.slice(0, part * kPart, (part + 1) * kPart);
+                    o.submit(part == 3 ? slow_put : put, {out(target), i * part});
+                  }
+                  o.submit(slow_digest, {in(t), out(args.tensor(0).slice(0, i, i + 1))});
+                }
+              },
+          .expect =
+              [](Memory& m) {
+                for (int64_t i = 0; i < 30; ++i) {
+                  int64_t& value = m[0][static_cast<size_t>(i)];
+                  value = 0;
+                  for (int64_t n = 0; n < kLarge; ++n) {
+                    value = Join(value, i * (n / kPart) + n % kPart);
+                  }
+                }
+              },
+          .options = {.heap = kLarge * 8}};
+}
+
 /// Sizes from 8 bytes to half the heap, dying in another order than they were made.
 Scene HeapMixedSizes() {
   return {.name = "heap_mixed_sizes",
@@ -268,8 +299,9 @@ Scene CreatedViews() {
 }  // namespace
 
 std::vector<Scene> MemoryScenes() {
-  return {Fill(),           OddFills(),       FillThenWrite(),   NestedScopes(), HeapChain(),
-          HeapPastBudget(), HeapMixedSizes(), NoDepKeepsAlive(), CreatedViews()};
+  return {
+      Fill(),           OddFills(),          FillThenWrite(),  NestedScopes(),    HeapChain(),
+      HeapPastBudget(), HeapReusedInParts(), HeapMixedSizes(), NoDepKeepsAlive(), CreatedViews()};
 }
 
 }  // namespace precast::scenes

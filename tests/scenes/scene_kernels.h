@@ -50,6 +50,12 @@ inline void Bump(const KernelContext& k) {
     target[i] = Join(target[i], value);
   }
 }
+inline void Digest(const KernelContext& k) {
+  auto source = k.tensor<const int64_t>(0);
+  int64_t value = 0;
+  for (int64_t i = 0; i < source.size(); ++i) value = Join(value, source[i]);
+  k.tensor<int64_t>(1)[0] = value;
+}
 
 }  // namespace kernels
 
@@ -86,11 +92,10 @@ PRECAST_KERNEL(join, Core::vector)(const KernelContext& k) {
   }
 }
 /// target[0] = the elements of source joined, in order
-PRECAST_KERNEL(digest, Core::vector)(const KernelContext& k) {
-  auto source = k.tensor<const int64_t>(0);
-  int64_t value = 0;
-  for (int64_t i = 0; i < source.size(); ++i) value = Join(value, source[i]);
-  k.tensor<int64_t>(1)[0] = value;
+PRECAST_KERNEL(digest, Core::vector)(const KernelContext& k) { kernels::Digest(k); }
+PRECAST_KERNEL(slow_digest, Core::vector)(const KernelContext& k) {
+  kernels::Wait();
+  kernels::Digest(k);
 }
 
 }  // namespace precast::scenes
