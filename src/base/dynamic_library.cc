@@ -2,10 +2,11 @@
 
 #include <precast/error.h>
 
+#include <elf.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <dlfcn.h>
-#include <elf.h>
 #include <filesystem>
 #include <fstream>
 #include <string_view>
@@ -35,7 +36,8 @@ void CheckComplete(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   Elf64_Ehdr header{};
   file.read(reinterpret_cast<char*>(&header), sizeof(header));
-  if (error || !file || std::string_view(reinterpret_cast<char*>(header.e_ident), SELFMAG) != ELFMAG ||
+  if (error || !file ||
+      std::string_view(reinterpret_cast<char*>(header.e_ident), SELFMAG) != ELFMAG ||
       header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_phentsize != sizeof(Elf64_Phdr)) {
     return;
   }

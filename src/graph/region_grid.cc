@@ -191,8 +191,6 @@ LiveRegion* RegionGrid::AddPlainly(Grid& grid, bool write, LiveRegion& first, Ke
       *also = first.writer;
       first.key |= write ? LiveRegion::kForeignWrite : LiveRegion::kForeignRead;
       if (!write) flags |= LiveRegion::kForeignWrite;
-    } else if (first.writer == 0) {
-      first.key |= LiveRegion::kForeignRead;
     }
   }
   if (found != nullptr) {

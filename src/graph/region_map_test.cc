@@ -107,6 +107,16 @@ const Source kSources[] = {
      [](Random& random, Layouts& layouts) {
        return Tile(layouts, Below(random, 6) * 5, Below(random, 5) * 6, 5, 6);
      }},
+    {"tiles, rarely the whole", true,
+     [](Random& random, Layouts& layouts) {
+       if (Below(random, 16) == 0) return Whole(layouts);
+       return Tile(layouts, Below(random, 6) * 5, Below(random, 5) * 6, 5, 6);
+     }},
+    {"tiles, rarely between cells", true,
+     [](Random& random, Layouts& layouts) {
+       if (Below(random, 16) == 0) return Tile(layouts, Below(random, 26), Below(random, 25), 5, 6);
+       return Tile(layouts, Below(random, 6) * 5, Below(random, 5) * 6, 5, 6);
+     }},
     {"boxes", true,
      [](Random& random, Layouts& layouts) {
        uint32_t rows = 1 + Below(random, 12), columns = 1 + Below(random, 12);
@@ -180,7 +190,7 @@ const Source kSources[] = {
      }},
     {"mixed", false,
      [](Random& random, Layouts& layouts) {
-       return kSources[Below(random, 13)].next(random, layouts);
+       return kSources[Below(random, 15)].next(random, layouts);
      }},
 };
 

@@ -177,7 +177,7 @@ const std::vector<Damage>& Damages() {
       {"layouts[1]: dtype 77", [](H& h, char*) { At<abi::Layout>(h, h.layouts, 1).dtype = 77; }},
       {"layouts[1]: rank 6", [](H& h, char*) { At<abi::Layout>(h, h.layouts, 1).rank = 6; }},
       {"layouts[1]: extent 0", [](H& h, char*) { At<abi::Layout>(h, h.layouts, 1).shape[0] = 0; }},
-      {"layouts[1]: 24 elements in 96 bytes; its shape and strides give 24 in 112",
+      {"layouts[1]: 24 elements in 96 bytes; its shape and strides give 24 in 108",
        [](H& h, char*) {
          At<abi::Layout>(h, h.layouts, 1).strides[0] = 7;
          At<abi::Layout>(h, h.layouts, 1).extent = 96;
@@ -292,6 +292,9 @@ std::string PlaceOf(const TestImage& image, uint64_t byte) {
       if (at - offsetof(abi::Task, name) < 4) return "task name";
       if (at - offsetof(abi::Task, predicate) < 4) return "task predicate";
       if (at == offsetof(abi::Task, reserved)) return "task reserved";
+      if (at - offsetof(abi::Task, blocks) < 4 && task->kernel == abi::kNoKernel) {
+        return "task blocks without a kernel";
+      }
       if (at == offsetof(abi::Task, flags)) return "task flags";
       if (at - offsetof(abi::Task, tensors) < 4) return "task arguments";
       return "task";
@@ -339,7 +342,7 @@ TEST(ValidatorTest, SurvivesEveryFlipOfABit) {
   for (const char* place : {"task", "chunk", "root", "task flags"}) {
     EXPECT_EQ(accepted.count(place), 0u) << place << ": " << accepted[place];
   }
-  for (const auto& [place, count] : accepted) RecordProperty(place, count);
+  for (const auto& [place, count] : accepted) RecordProperty("accepted in " + place, count);
   EXPECT_GT(rejected, 0);
 }
 

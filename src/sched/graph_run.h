@@ -125,10 +125,15 @@ class GraphRun {
   static constexpr uint64_t kActiveMask = (1u << kActiveBits) - 1;
 
   // Work that must be at stake before a lane hands some out: to one that polls, and to one that
-  // must be woken (a system call here, and its start-up there).
+  // must be woken (a system call here, and its start-up there). One that sleeps is also woken for
+  // less when the lane has had something to spare for as long as a wake-up takes: a task that waits
+  // may lead to many others, as the first one of a row of a wavefront does.
   static constexpr double kShareNs = 2'000;
   static constexpr double kWakeNs = 30'000;
-  // Work between two readings of the clock, which take some 25 ns.
+  // Tasks shorter than this stay with their lane once they are ready: the counters of their
+  // consumers would travel between cores for longer than the tasks take.
+  static constexpr double kTinyNs = 150;
+  // Work between two readings of the clock, which take some 30 ns.
   static constexpr double kSampleNs = 1'000;
   static constexpr double kMaxSample = 32;  // tasks
 
@@ -139,7 +144,7 @@ class GraphRun {
       if (JoinJob(lane, *job)) next = Complete(lane, *current);
       if (lane.abandoned) return;
     }
-    lane.task_ns = 0;
+    lane.task_ns = lane.wasted_ns = 0;
     lane.until_sample = lane.sample_every = 1;
     lane.sampled = Clock::now();
     while (!stop_.load(std::memory_order_relaxed)) {
@@ -179,7 +184,11 @@ class GraphRun {
       return true;
     }
     uint64_t items = Items(instance_, task);
-    BlockJob<Sync>* job = limits_.lanes > 1 ? FreeJob(lane) : nullptr;
+    // Blocks known to be short are not worth a job; now and then one is made, to see whether they
+    // still are.
+    double ns = lane.item_ns[task->kernel % lane.item_ns.size()] * static_cast<double>(items);
+    bool alone = limits_.lanes == 1 || (ns > 0 && ns < kShareNs && ++lane.short_jobs % 8 != 0);
+    BlockJob<Sync>* job = alone ? nullptr : FreeJob(lane);
     if (job == nullptr) {
       for (uint64_t item = 0; item < items; ++item) {
         if (Stopped() || lane.abandoned) return false;
@@ -208,7 +217,7 @@ class GraphRun {
     while (!Stopped()) {
       uint64_t seen = job.next.load(std::memory_order_relaxed);
       if (seen >= job.items) break;
-      OfferJob(job, job.items - seen - 1, item_ns);
+      OfferJob(lane, job, job.items - seen - 1, item_ns);
       // A part of what is left, so that lanes end together, but not less than is worth its
       // overhead.
       uint64_t worth = item_ns == 0 ? 1 : static_cast<uint64_t>(kSampleNs / item_ns) + 1;
@@ -220,8 +229,9 @@ class GraphRun {
       for (uint64_t item = begin; item < end && !lane.abandoned; ++item) Call(lane, task, item);
       ran += end - begin;
       if (lane.abandoned) return false;
-      item_ns = std::chrono::duration<double, std::nano>(Clock::now() - start).count() /
-                static_cast<double>(end - begin);
+      double ns = std::chrono::duration<double, std::nano>(Clock::now() - start).count();
+      item_ns = ns / static_cast<double>(end - begin);
+      if (end < job.items) lane.wasted_ns += ns;
     }
     if (ran == 0) return false;
     // The release makes this lane's results visible to the lane that completes the task.
@@ -295,31 +305,44 @@ class GraphRun {
     Clock::time_point now = Clock::now();
     double ns = std::chrono::duration<double, std::nano>(now - lane.sampled).count();
     double per_task = std::max(ns / lane.sample_every, 1.0);
-    lane.task_ns = lane.task_ns == 0 ? per_task : 0.75 * lane.task_ns + 0.25 * per_task;
+    // Quick to believe that tasks are short: the first ones find cold caches.
+    double weight = lane.task_ns == 0 ? 1 : per_task < lane.task_ns ? 0.5 : 0.25;
+    lane.task_ns += weight * (per_task - lane.task_ns);
     lane.sample_every = static_cast<uint32_t>(std::clamp(kSampleNs / per_task, 1.0, kMaxSample));
     lane.until_sample = lane.sample_every;
     lane.sampled = now;
     if (limits_.lanes > 1 && crew_.asleep.load(std::memory_order_relaxed) > 0) {
+      if (Spare(lane, has_next) > 0) lane.wasted_ns += ns;
       Share(lane, has_next, true);
     }
   }
 
-  /// Hands half of the lane's backlog to an idle lane, if it is worth it. `has_next`: the lane has
-  /// something to do besides.
+  /// Tasks that the lane could give away and still go on. `has_next`: it has something to do
+  /// besides.
+  static uint64_t Spare(const Lane<Sync>& lane, bool has_next) {
+    uint64_t backlog = lane.roots_end - lane.roots_begin;
+    if (lane.task_ns >= kTinyNs) backlog += lane.ready.size();
+    return has_next || backlog == 0 ? backlog : backlog - 1;
+  }
+
+  static bool WorthIt(const Lane<Sync>& lane, double worth, bool wake) {
+    if (worth < kShareNs) return false;
+    return !wake || worth >= kWakeNs || lane.wasted_ns >= kWakeNs;
+  }
+
+  /// Hands half of the lane's backlog to an idle lane, if it is worth it.
   void Share(Lane<Sync>& lane, bool has_next, bool wake) {
-    uint64_t roots = lane.roots_end - lane.roots_begin;
-    size_t queued = lane.ready.size();
-    uint64_t spare = roots + queued;
-    if (!has_next && spare > 0) --spare;
-    if (spare == 0) return;
-    double worth = static_cast<double>(spare) * lane.task_ns;
-    if (worth < (wake ? kWakeNs : kShareNs)) return;
+    double worth = static_cast<double>(Spare(lane, has_next)) * lane.task_ns;
+    bool tiny = lane.task_ns < kTinyNs;
+    if (!WorthIt(lane, worth, wake) || (tiny && worth < kWakeNs)) return;
     auto [target, parcel] = ClaimIdle(wake);
     if (parcel == nullptr) return;
     parcel->run = this;
     parcel->job = nullptr;
     // Half of each, rounded up only where something is left for this lane anyway.
-    size_t give = (queued + (has_next ? 1 : 0)) / 2;
+    uint64_t roots = lane.roots_end - lane.roots_begin;
+    size_t queued = lane.ready.size();
+    size_t give = tiny ? 0 : (queued + (has_next ? 1 : 0)) / 2;
     uint64_t give_roots = (roots + (has_next || queued > 0 ? 1 : 0)) / 2;
     lane.roots_end -= give_roots;
     parcel->roots_begin = lane.roots_end;
@@ -327,15 +350,16 @@ class GraphRun {
     parcel->tasks = static_cast<uint32_t>(std::min<size_t>(give, Parcel<Sync>::kMaxTasks));
     lane.ready.TakeNewest(parcel->tasks, parcel->task.data());
     target->mailbox.Deliver();
+    if (wake) lane.wasted_ns = 0;
   }
 
   /// Offers a share in a job that has `others` unclaimed items beyond the caller's next one.
-  void OfferJob(BlockJob<Sync>& job, uint64_t others, double item_ns) {
+  void OfferJob(Lane<Sync>& lane, BlockJob<Sync>& job, uint64_t others, double item_ns) {
     if (others == 0) return;
     double worth = static_cast<double>(others) * item_ns;
-    bool wake = worth >= kWakeNs && crew_.asleep.load(std::memory_order_relaxed) > 0;
-    bool polling =
-        crew_.spinning.load(std::memory_order_relaxed) > 0 && (worth >= kShareNs || item_ns == 0);
+    bool wake = crew_.asleep.load(std::memory_order_relaxed) > 0 && WorthIt(lane, worth, true);
+    bool polling = crew_.spinning.load(std::memory_order_relaxed) > 0 &&
+                   (item_ns == 0 || WorthIt(lane, worth, false));
     if (!wake && !polling) return;
     auto [target, parcel] = ClaimIdle(wake);
     if (parcel == nullptr) return;
@@ -345,6 +369,7 @@ class GraphRun {
     parcel->tasks = 0;
     parcel->roots_begin = parcel->roots_end = 0;
     target->mailbox.Deliver();
+    lane.wasted_ns = 0;
   }
 
   /// Claims the mailbox of some idle lane and counts that lane as active.

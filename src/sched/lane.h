@@ -61,6 +61,8 @@ struct alignas(64) Lane {
   // apart, and of what one block of a kernel takes, by kernel index modulo the size.
   double task_ns = 0;
   std::array<double, 32> item_ns{};
+  uint32_t short_jobs = 0;
+  double wasted_ns = 0;  // time with work to spare, and nobody but sleeping lanes to take it
   uint32_t until_sample = 1;
   uint32_t sample_every = 1;
   std::chrono::steady_clock::time_point sampled;
@@ -73,7 +75,7 @@ struct alignas(64) Lane {
   std::atomic<abi::TaskId> task{0};
   std::atomic<uint64_t> item{0};
   std::atomic<uint64_t> completed_before{0};  // tasks of the run, when the kernel was entered
-  bool abandoned = false;  // what the lane itself has seen of that
+  bool abandoned = false;                     // what the lane itself has seen of that
 };
 
 /// The lanes of one device. The array is fixed; lanes come into being as threads are asked for.

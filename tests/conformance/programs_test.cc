@@ -50,6 +50,20 @@ TEST_P(ProgramTest, RunsAProgramThatWasNotLoaded) {
   EXPECT_EQ(x[3], Join(3, 2));
 }
 
+TEST_P(ProgramTest, RunsAProgramFromASharedLibrary) {
+  const Program& program = worker_.load(PRECAST_TEST_PROGRAMS_DIR "/cli_probe.so");
+  EXPECT_EQ(program.name, "cli_probe");
+  ASSERT_EQ(program.cases.size(), 1u);
+  Params params(program.params);
+  auto run = program.cases[0].make({worker_, params, true, {}});
+  EXPECT_FALSE(run->Check().pass);
+  worker_.run(program, run->Args(0));
+  EXPECT_TRUE(run->Check().pass);
+  std::vector<int32_t> x(100);
+  worker_.run(program, {out(x), false});
+  EXPECT_EQ(x, std::vector<int32_t>(100, 7));
+}
+
 TEST_P(ProgramTest, LoadingTwiceIsOneProgram) {
   Program program = AddProgram();
   EXPECT_EQ(&worker_.load(program), &worker_.load(program));
