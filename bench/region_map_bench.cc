@@ -1,9 +1,14 @@
-// What does the inference of order cost per access? The region map alone: no image, no edges stored.
+// What does the inference of order cost per access? The region map alone: no image, no edges
+// stored.
 //
 //   region_map_bench --benchmark_filter=tiles
 //
-// ns_per_access is the figure to look at; a wavefront task makes three accesses, so that its cost per
-// task is three times the figure. Each iteration is a whole run after Clear, with warm capacity.
+// ns_per_access is the figure to look at; a wavefront task makes three accesses, so that its cost
+// per task is three times the figure. Each iteration is a whole run after Clear, with warm
+// capacity.
+
+#include "graph/heap_planner.h"
+#include "graph/region_map.h"
 
 #include <benchmark/benchmark.h>
 
@@ -11,9 +16,6 @@
 #include <numeric>
 #include <random>
 #include <vector>
-
-#include "graph/heap_planner.h"
-#include "graph/region_map.h"
 
 namespace precast::graph {
 namespace {

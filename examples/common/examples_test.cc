@@ -149,6 +149,42 @@ TEST(ExampleGraphs, HaveTheTasksThatTheirSizesImply) {
   EXPECT_EQ(tasks({precast_program_paged_attention, "ragged"}), 2u * (4 * 41 + 7) + 1);
 }
 
+/// The host memory of an argument, to spoil it.
+template <typename T>
+T* DataOf(const Arg& arg) {
+  return reinterpret_cast<T*>(detail::TensorAccess::HostData(arg.tensor()));
+}
+
+TEST(ExampleData, IsCheckedByTheOrchestrations) {
+  Worker worker;
+  const Program& program = precast_program_paged_attention();
+  auto expect_fatal = [&](const std::vector<Arg>& args, const std::string& message) {
+    try {
+      worker.run(program, args);
+      ADD_FAILURE() << "no error: " << message;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::fatal);
+      EXPECT_NE(error.message().find(message), std::string::npos) << error.message();
+    }
+  };
+  auto run = MakeCase({precast_program_paged_attention, "small2"}, worker);
+  std::vector<Arg> args = run->Args(0);
+  int32_t& block = DataOf<int32_t>(args[3])[1];
+  int32_t& context = DataOf<int32_t>(args[4])[0];
+  block = 7;
+  expect_fatal(args, "block_table[0] names block 7; allowed: 0 to 6");
+  block = -1;
+  expect_fatal(args, "block_table[0] names block -1; allowed: 0 to 6");
+  context = 257;
+  expect_fatal(args, "context_lens[0] is 257; allowed: 0 to 256");
+  std::vector<float> a(6), b(6), c(4);
+  EXPECT_THROW(
+      worker.run(precast_program_bgemm(),
+                 {in(Tensor::host(a.data(), {1, 2, 3})), in(Tensor::host(b.data(), {1, 2, 3})),
+                  out(Tensor::host(c.data(), {1, 2, 2})), int64_t{2}}),
+      Error);
+}
+
 TEST(ExampleParameters, AreChecked) {
   Worker worker;
   EXPECT_THROW(MakeCase({precast_program_paged_attention, "small1", {{"reads", "twice"}}}, worker),

@@ -1,10 +1,10 @@
 #include "qwen3/device_model.h"
 
+#include "qwen3/decoder.h"
+
 #include <algorithm>
 #include <array>
 #include <numeric>
-
-#include "qwen3/decoder.h"
 
 namespace precast::qwen3 {
 
@@ -14,10 +14,14 @@ namespace {
 std::pair<Shape, DType> DeviceForm(const GgufTensor& tensor) {
   std::vector<int64_t> shape(tensor.shape.begin(), tensor.shape.end());
   switch (tensor.type) {
-    case GgufType::f32: return {Shape(shape), DType::f32};
-    case GgufType::f16: return {Shape(shape), DType::f16};
-    case GgufType::bf16: return {Shape(shape), DType::bf16};
-    case GgufType::q8_0: break;
+    case GgufType::f32:
+      return {Shape(shape), DType::f32};
+    case GgufType::f16:
+      return {Shape(shape), DType::f16};
+    case GgufType::bf16:
+      return {Shape(shape), DType::bf16};
+    case GgufType::q8_0:
+      break;
   }
   shape.back() = static_cast<int64_t>(tensor.row_bytes());
   return {Shape(shape), DType::u8};
@@ -90,9 +94,9 @@ void DeviceModel::Reset() {
 
 std::vector<Arg> DeviceModel::StepArguments(int32_t token, bool wants_logits,
                                             std::vector<float>& logits) const {
-  std::vector<Arg> args = {token,         wants_logits ? 1 : 0, config_.rms_eps, config_.rope_base,
-                           out(logits),   inout(lengths_),      inout(table_),   in(order_),
-                           inout(keys_),  inout(values_)};
+  std::vector<Arg> args = {token,        wants_logits ? 1 : 0, config_.rms_eps, config_.rope_base,
+                           out(logits),  inout(lengths_),      inout(table_),   in(order_),
+                           inout(keys_), inout(values_)};
   for (const Tensor& weight : weights_) args.push_back(in(weight));
   return args;
 }

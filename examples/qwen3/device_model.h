@@ -3,20 +3,20 @@
 // Threads: one at a time. The worker must outlive it.
 #pragma once
 
+#include "qwen3/config.h"
+#include "qwen3/gguf.h"
+
 #include <precast/worker.h>
 
 #include <cstdint>
 #include <vector>
 
-#include "qwen3/config.h"
-#include "qwen3/gguf.h"
-
 namespace precast::qwen3 {
 
 class DeviceModel {
  public:
-  /// Copies the weights to the device and makes an empty cache for `context` tokens. Throws what the
-  /// file or the device throws; nothing stays allocated then.
+  /// Copies the weights to the device and makes an empty cache for `context` tokens. Throws what
+  /// the file or the device throws; nothing stays allocated then.
   DeviceModel(Worker& worker, const GgufFile& file, int64_t context);
   ~DeviceModel();
   DeviceModel(const DeviceModel&) = delete;
@@ -26,7 +26,8 @@ class DeviceModel {
   int64_t context() const { return context_; }
 
   /// The arguments of one step of `Decode`; `logits` has `config().vocab` elements.
-  std::vector<Arg> StepArguments(int32_t token, bool wants_logits, std::vector<float>& logits) const;
+  std::vector<Arg> StepArguments(int32_t token, bool wants_logits,
+                                 std::vector<float>& logits) const;
 
   /// Forgets all tokens of the cache.
   void Reset();

@@ -1,4 +1,13 @@
 // qwen3: text from a language model of the Qwen3 architecture, token by token, each token one run.
+#include "qwen3/decoder.h"
+#include "qwen3/device_model.h"
+#include "qwen3/gguf.h"
+#include "qwen3/kernels.h"
+#include "qwen3/reference.h"
+#include "qwen3/sampler.h"
+#include "qwen3/tokenizer.h"
+#include "qwen3/utf8.h"
+
 #include <precast/precast.h>
 
 #include <algorithm>
@@ -9,15 +18,6 @@
 #include <string>
 #include <utility>
 #include <vector>
-
-#include "qwen3/decoder.h"
-#include "qwen3/device_model.h"
-#include "qwen3/gguf.h"
-#include "qwen3/kernels.h"
-#include "qwen3/reference.h"
-#include "qwen3/sampler.h"
-#include "qwen3/tokenizer.h"
-#include "qwen3/utf8.h"
 
 namespace precast::qwen3 {
 
@@ -109,7 +109,8 @@ class Generation : public CaseRun {
     Show(stream_.Push(bytes));
   }
 
-  // The same tokens through plain loops: logits within 1e-4 of the largest, and greedy choices equal.
+  // The same tokens through plain loops: logits within 1e-4 of the largest, and greedy choices
+  // equal.
   GoldenResult Check() override {
     constexpr double kTolerance = 1e-4;
     GoldenResult result{.pass = true};
@@ -125,9 +126,9 @@ class Generation : public CaseRun {
         result.max_abs_err = std::max(result.max_abs_err, error);
         if (!(error <= kTolerance * largest) && result.pass) {
           result.pass = false;
-          result.detail = fmt::format(
-              "logit {} after token {} is {}, expected {} with a tolerance of {:.3g}", t, i,
-              found[t], expected[t], kTolerance * largest);
+          result.detail =
+              fmt::format("logit {} after token {} is {}, expected {} with a tolerance of {:.3g}",
+                          t, i, found[t], expected[t], kTolerance * largest);
         }
       }
     }
@@ -141,7 +142,8 @@ class Generation : public CaseRun {
     double total = Median(token_us_), inside = Median(kernel_us_);
     return fmt::format(
         "{} tokens of prompt, {} generated, {:.0f} tokens/s\n"
-        "time per generated token, median: {:.1f} us = {:.1f} us inside kernels + {:.1f} us outside",
+        "time per generated token, median: {:.1f} us = {:.1f} us inside kernels + {:.1f} us "
+        "outside",
         prompt_, Generated(), 1e6 * static_cast<double>(token_us_.size()) / Sum(token_us_), total,
         inside, total - inside);
   }
@@ -202,6 +204,7 @@ PRECAST_PROGRAM(qwen3) {
                  {"temperature", "0.8", "0: always the most likely token"},
                  {"top-p", "0.95", "draw from the likeliest tokens that reach this probability"},
                  {"seed", "1", "of the random numbers"},
-                 {"context", "0", "tokens the cache holds; 0: what the model allows, at most 4096"}},
+                 {"context", "0",
+                  "tokens the cache holds; 0: what the model allows, at most 4096"}},
   };
 }

@@ -1,18 +1,19 @@
 // The qwen3 job against a separate forward pass in plain loops, on every platform and by every
 // executor, and with input that it must refuse.
-#include <gtest/gtest.h>
-#include <precast/precast.h>
-
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "qwen3/random_model.h"
 #include "qwen3/reference.h"
 #include "qwen3/sampler.h"
 #include "qwen3/testing.h"
 #include "qwen3/tokenizer.h"
 #include "qwen3/utf8.h"
+
+#include <precast/precast.h>
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
 
 const precast::Program& precast_program_qwen3();
 

@@ -44,10 +44,7 @@ class Arg {
       : tensor_(nullptr), bits_(0), direction_(direction), dtype_(tensor.dtype()), own_(tensor) {}
 
   Arg(const Arg& other)
-      : tensor_(nullptr),
-        bits_(other.bits_),
-        direction_(other.direction_),
-        dtype_(other.dtype_) {
+      : tensor_(nullptr), bits_(other.bits_), direction_(other.direction_), dtype_(other.dtype_) {
     if (!other.is_scalar()) own_ = other.tensor();
   }
   Arg& operator=(const Arg& other) {
@@ -102,8 +99,9 @@ Tensor TensorOf(C& c) {
   return Tensor::host(std::data(c), Shape{static_cast<int64_t>(std::size(c))});
 }
 template <typename C>
-concept WritableBuffer = HostBuffer<C> && !std::is_const_v<std::remove_pointer_t<decltype(std::data(
-                                              std::declval<C&>()))>>;
+concept WritableBuffer =
+    HostBuffer<C> &&
+    !std::is_const_v<std::remove_pointer_t<decltype(std::data(std::declval<C&>()))>>;
 }  // namespace detail
 
 template <HostBuffer C>

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <bit>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
-#include <concepts>
 #include <type_traits>
 
 namespace precast {
@@ -61,9 +61,9 @@ class f16 {
     uint32_t x = std::bit_cast<uint32_t>(value);
     uint32_t sign = (x >> 16) & 0x8000u;
     x &= 0x7fffffffu;
-    if (x > 0x7f800000u) return static_cast<uint16_t>(sign | 0x7e00u);      // NaN
-    if (x >= 0x477ff000u) return static_cast<uint16_t>(sign | 0x7c00u);     // overflow, infinity
-    if (x < 0x38800000u) {                                                  // subnormal or zero
+    if (x > 0x7f800000u) return static_cast<uint16_t>(sign | 0x7e00u);   // NaN
+    if (x >= 0x477ff000u) return static_cast<uint16_t>(sign | 0x7c00u);  // overflow, infinity
+    if (x < 0x38800000u) {                                               // subnormal or zero
       // Adding 0.5 leaves the result's mantissa, rounded to nearest even, in the low bits.
       float shifted = std::bit_cast<float>(x) + 0.5f;
       return static_cast<uint16_t>(sign | (std::bit_cast<uint32_t>(shifted) - 0x3f000000u));
@@ -130,11 +130,10 @@ template <>
 struct DTypeOfImpl<double> : DTypeIs<DType::f64> {};
 template <std::integral T>
 struct DTypeOfImpl<T> {
-  static constexpr DType value =
-      sizeof(T) == 1   ? (std::is_signed_v<T> ? DType::i8 : DType::u8)
-      : sizeof(T) == 2 ? (std::is_signed_v<T> ? DType::i16 : DType::u16)
-      : sizeof(T) == 4 ? (std::is_signed_v<T> ? DType::i32 : DType::u32)
-                       : (std::is_signed_v<T> ? DType::i64 : DType::u64);
+  static constexpr DType value = sizeof(T) == 1   ? (std::is_signed_v<T> ? DType::i8 : DType::u8)
+                                 : sizeof(T) == 2 ? (std::is_signed_v<T> ? DType::i16 : DType::u16)
+                                 : sizeof(T) == 4 ? (std::is_signed_v<T> ? DType::i32 : DType::u32)
+                                                  : (std::is_signed_v<T> ? DType::i64 : DType::u64);
 };
 }  // namespace detail
 

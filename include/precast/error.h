@@ -23,18 +23,18 @@ enum class ErrorCode : uint16_t {
   out_of_range = 3,      ///< an index, view or size outside its tensor, or a product that overflows
   not_found = 4,         ///< an unknown platform, program, case, kernel or file
   mismatch = 5,          ///< wrong number, dtype, rank or direction of arguments
-  stale = 6,             ///< a tensor, task or handle used after its scope, run, worker or allocation
-  not_ready = 7,         ///< bytes that no task has produced when they are asked for
-  unsupported = 8,       ///< known, but not offered by this build or platform
-  out_of_memory = 9,     ///< host, pinned or device memory is exhausted
-  bad_file = 10,         ///< a file that is truncated, corrupted or of another kind
-  io = 11,               ///< the operating system refused a read, write or mapping
-  kernel_failed = 12,    ///< a kernel threw or reported an error
-  timeout = 13,          ///< a kernel or a wait exceeded its time
-  fatal = 14,            ///< the orchestration called `report_fatal`
-  orchestration = 15,    ///< the orchestration threw something that is not an `Error`
-  device_lost = 16,      ///< the device is gone; only destroying the worker is left
-  internal = 17,         ///< a mistake of this library; please report it
+  stale = 6,           ///< a tensor, task or handle used after its scope, run, worker or allocation
+  not_ready = 7,       ///< bytes that no task has produced when they are asked for
+  unsupported = 8,     ///< known, but not offered by this build or platform
+  out_of_memory = 9,   ///< host, pinned or device memory is exhausted
+  bad_file = 10,       ///< a file that is truncated, corrupted or of another kind
+  io = 11,             ///< the operating system refused a read, write or mapping
+  kernel_failed = 12,  ///< a kernel threw or reported an error
+  timeout = 13,        ///< a kernel or a wait exceeded its time
+  fatal = 14,          ///< the orchestration called `report_fatal`
+  orchestration = 15,  ///< the orchestration threw something that is not an `Error`
+  device_lost = 16,    ///< the device is gone; only destroying the worker is left
+  internal = 17,       ///< a mistake of this library; please report it
 };
 
 /// The name of a code as it stands in the enumeration, e.g. "out_of_range".

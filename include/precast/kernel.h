@@ -4,7 +4,8 @@
 //     auto x = k.tensor<const float>(0);
 //     auto y = k.tensor<float>(1);
 //     float factor = k.scalar<float>(0);
-//     for (int64_t i = k.block_begin(x.size()); i < k.block_end(x.size()); ++i) y[i] = factor * x[i];
+//     for (int64_t i = k.block_begin(x.size()); i < k.block_end(x.size()); ++i) y[i] = factor *
+//     x[i];
 //   }
 //
 // A kernel is called once for each block of a task, in any order and on any thread, at the same
@@ -52,10 +53,10 @@ inline constexpr Kernel kNoKernel{"dependency", Core::vector, nullptr, ""};
 
 /// Defines the constant `name` of type `Kernel`; the function's body follows the parameter list. A
 /// third argument names the platforms on which the kernel exists.
-#define PRECAST_KERNEL(name, core, ...)                                        \
-  static void name##_body(const ::precast::KernelContext&);                    \
-  [[maybe_unused]] static constexpr ::precast::Kernel name{                    \
-      #name, core, &name##_body __VA_OPT__(, ) __VA_ARGS__};                   \
+#define PRECAST_KERNEL(name, core, ...)                      \
+  static void name##_body(const ::precast::KernelContext&);  \
+  [[maybe_unused]] static constexpr ::precast::Kernel name{  \
+      #name, core, &name##_body __VA_OPT__(, ) __VA_ARGS__}; \
   static void name##_body
 
 namespace detail {

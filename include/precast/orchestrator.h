@@ -5,8 +5,8 @@
 // tasks one after another, in the order of submission, would give. Order between tasks follows from
 // what they read and write; nothing has to be declared.
 //
-// Threads: an Orchestrator belongs to the thread that its orchestration was called on, and ends with
-// that call. Every error leaves the graph as it was before the failing call.
+// Threads: an Orchestrator belongs to the thread that its orchestration was called on, and ends
+// with that call. Every error leaves the graph as it was before the failing call.
 #pragma once
 
 #include <precast/argument.h>
@@ -45,9 +45,9 @@ class TaskList {
   TaskList() = default;
   TaskList(std::initializer_list<Task> tasks)  // NOLINT: implicit by design
       : tasks_(tasks.begin(), tasks.size()) {}
-  TaskList(std::span<const Task> tasks) : tasks_(tasks) {}            // NOLINT
-  TaskList(const std::vector<Task>& tasks) : tasks_(tasks) {}         // NOLINT
-  TaskList(const Task& task) : tasks_(&task, 1) {}                    // NOLINT
+  TaskList(std::span<const Task> tasks) : tasks_(tasks) {}     // NOLINT
+  TaskList(const std::vector<Task>& tasks) : tasks_(tasks) {}  // NOLINT
+  TaskList(const Task& task) : tasks_(&task, 1) {}             // NOLINT
 
   const Task* begin() const { return tasks_.data(); }
   const Task* end() const { return tasks_.data() + tasks_.size(); }
@@ -83,10 +83,10 @@ class PredicateRef {
 };
 
 struct SubmitOptions {
-  uint32_t blocks = 1;          ///< how often the kernel runs, 1 … 2^32 - 1
-  std::string_view name = {};   ///< for reports and messages; the kernel's name by default
-  TaskList after = {};          ///< order beyond what tensors imply
-  PredicateRef when = {};       ///< run only if it holds
+  uint32_t blocks = 1;         ///< how often the kernel runs, 1 … 2^32 - 1
+  std::string_view name = {};  ///< for reports and messages; the kernel's name by default
+  TaskList after = {};         ///< order beyond what tensors imply
+  PredicateRef when = {};      ///< run only if it holds
 };
 
 /// The arguments of a run as its orchestration sees them.

@@ -28,15 +28,15 @@ namespace precast {
 class Worker;
 struct RunOptions;
 
-/// Changes whenever the layout of what this header declares changes. `Worker::load` refuses a shared
-/// library that was built with another.
+/// Changes whenever the layout of what this header declares changes. `Worker::load` refuses a
+/// shared library that was built with another.
 inline constexpr uint32_t kProgramAbi = 1;
 
 /// What one argument of a program must be.
 struct ArgSpec {
   Direction direction = Direction::in;  ///< `scalar` for a scalar
   DType dtype = DType::f32;             ///< `none` takes every dtype
-  int rank = 1;  ///< of a tensor; kAnyRank takes every rank
+  int rank = 1;                         ///< of a tensor; kAnyRank takes every rank
   std::string name;
   static constexpr int kAnyRank = -1;
 };
@@ -84,7 +84,8 @@ class CaseRun {
   virtual ~CaseRun() = default;
   /// Arguments of this round's run. Results of earlier rounds are reset here where that matters.
   virtual std::vector<Arg> Args(int round) = 0;
-  /// How many rounds to run when the user asked for `asked` (0: not said). Called before each round.
+  /// How many rounds to run when the user asked for `asked` (0: not said). Called before each
+  /// round.
   virtual bool WantsRound(int round, int asked) { return round < (asked > 0 ? asked : 1); }
   /// What the runs of this case need beyond what the user asked for.
   virtual void Adjust(RunOptions& /*options*/) const {}
@@ -127,22 +128,21 @@ struct Program {
 /// Defines a program; the body returns a `precast::Program`. In a module built by
 /// `precast_add_program` it is also what the module exports, one program per module.
 #ifdef PRECAST_PROGRAM_MODULE
-#define PRECAST_PROGRAM(id)                                                                  \
-  static ::precast::Program precast_make_program_##id();                                     \
-  extern "C" __attribute__((visibility("default"))) const uint32_t precast_program_abi =     \
-      ::precast::kProgramAbi;                                                                \
-  extern "C" __attribute__((visibility("default"))) const ::precast::Program&                \
-  precast_program() {                                                                        \
-    static const ::precast::Program program = precast_make_program_##id();                   \
-    return program;                                                                          \
-  }                                                                                          \
+#define PRECAST_PROGRAM(id)                                                                       \
+  static ::precast::Program precast_make_program_##id();                                          \
+  extern "C" __attribute__((visibility("default"))) const uint32_t precast_program_abi =          \
+      ::precast::kProgramAbi;                                                                     \
+  extern "C" __attribute__((visibility("default"))) const ::precast::Program& precast_program() { \
+    static const ::precast::Program program = precast_make_program_##id();                        \
+    return program;                                                                               \
+  }                                                                                               \
   static ::precast::Program precast_make_program_##id()
 #else
-#define PRECAST_PROGRAM(id)                                                                  \
-  static ::precast::Program precast_make_program_##id();                                     \
-  const ::precast::Program& precast_program_##id() {                                         \
-    static const ::precast::Program program = precast_make_program_##id();                   \
-    return program;                                                                          \
-  }                                                                                          \
+#define PRECAST_PROGRAM(id)                                                \
+  static ::precast::Program precast_make_program_##id();                   \
+  const ::precast::Program& precast_program_##id() {                       \
+    static const ::precast::Program program = precast_make_program_##id(); \
+    return program;                                                        \
+  }                                                                        \
   static ::precast::Program precast_make_program_##id()
 #endif

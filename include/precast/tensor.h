@@ -33,7 +33,8 @@ inline constexpr int kMaxRank = 5;
 class Shape {
  public:
   Shape() = default;  ///< rank 0: one element
-  Shape(std::initializer_list<int64_t> extents) : Shape(std::span(extents.begin(), extents.size())) {}
+  Shape(std::initializer_list<int64_t> extents)
+      : Shape(std::span(extents.begin(), extents.size())) {}
   explicit Shape(std::span<const int64_t> extents);
 
   int rank() const { return rank_; }

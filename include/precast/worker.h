@@ -27,8 +27,8 @@ namespace precast {
 using Bytes = uint64_t;
 
 struct WorkerOptions {
-  std::string platform = "cpu";  ///< "cpu", "a2a3sim", "a2a3sim:host_page=64k", "a5sim"
-  int threads = 0;               ///< that execute kernels; 0: one per processor; at most 256
+  std::string platform = "cpu";   ///< "cpu", "a2a3sim", "a2a3sim:host_page=64k", "a5sim"
+  int threads = 0;                ///< that execute kernels; 0: one per processor; at most 256
   Bytes heap = Bytes{256} << 20;  ///< graph heap: device memory for the tensors of one run
   /// Time that one block of a kernel may take; zero: no limit. With a limit kernels run only on
   /// the worker's own threads, so that one that never returns can be given up.
@@ -55,8 +55,8 @@ struct WorkerProperties {
   std::string platform;
   int cube_cores = 0;
   int vector_cores = 0;
-  int threads = 0;             ///< that execute kernels here
-  bool host_views = false;     ///< device memory can be mapped into the host
+  int threads = 0;          ///< that execute kernels here
+  bool host_views = false;  ///< device memory can be mapped into the host
   Bytes host_page_bytes = 0;
   Bytes memory_bytes = 0;      ///< device memory in all
   Bytes memory_in_use = 0;     ///< allocated
@@ -99,8 +99,8 @@ class Worker {
 
   // Device memory that outlives runs ("child memory").
 
-  /// A new allocation; its bytes are undefined. Errors: `out_of_memory` with bytes asked, in use and
-  /// available.
+  /// A new allocation; its bytes are undefined. Errors: `out_of_memory` with bytes asked, in use
+  /// and available.
   Tensor malloc(const Shape& shape, DType dtype);
   /// Frees a tensor that `malloc` returned. Anything else (an interior view, a second free, another
   /// worker's, one that a run in flight uses) is an error that says which.
@@ -134,14 +134,15 @@ class Worker {
 
   // Runs.
 
-  /// Builds, sends and executes one run, and copies its results back. Throws what failed it; then no
-  /// host argument has changed and the worker is ready for the next run.
+  /// Builds, sends and executes one run, and copies its results back. Throws what failed it; then
+  /// no host argument has changed and the worker is ready for the next run.
   RunReport run(const Orchestration& orchestration, ArgList args, const RunOptions& options = {});
   /// The same for a program: checks `args` against its signature first.
   RunReport run(const Program& program, ArgList args, const RunOptions& options = {});
 
   /// Orchestrates on the calling thread and returns after launch. `in` buffers are free then; `out`
-  /// and `inout` buffers must live, untouched, until `wait` or `result` returned or `done` was true.
+  /// and `inout` buffers must live, untouched, until `wait` or `result` returned or `done` was
+  /// true.
   RunHandle submit(const Orchestration& orchestration, ArgList args,
                    const RunOptions& options = {});
   RunHandle submit(const Program& program, ArgList args, const RunOptions& options = {});

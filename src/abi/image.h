@@ -1,11 +1,12 @@
 // The image: the bytes of one run (or of one recorded definition) as they travel to the device.
 //
-//   Header | task blocks … | sections: layouts, consumer chunks, predicates, mixes, names, roots, slots
+//   Header | task blocks … | sections: layouts, consumer chunks, predicates, mixes, names, roots,
+//   slots
 //
 // A task block is a Task record followed by its tensor arguments, then its scalar arguments, padded
-// to 64 bytes. A *task id* is the position of a block, counted in 64-byte units from the start of the
-// image; ids grow in submission order, and 0 (the header) means "none". All references inside an
-// image are ids, indices or offsets, so an image may be moved at any time. docs/image-format.md
+// to 64 bytes. A *task id* is the position of a block, counted in 64-byte units from the start of
+// the image; ids grow in submission order, and 0 (the header) means "none". All references inside
+// an image are ids, indices or offsets, so an image may be moved at any time. docs/image-format.md
 // describes the format in prose.
 //
 // This directory holds byte layouts only. It compiles with g++ and nvcc.
@@ -38,17 +39,17 @@ struct Header {
   uint64_t content_hash;  // XXH3 of everything behind the header; 0 in the image of a run
   uint64_t tasks;         // number of tasks
   uint64_t edges;
-  uint64_t blocks;        // of all tasks together, kernels of a mixed task counted apart
-  uint64_t task_bytes;    // of all task blocks; the first stands right behind the header
+  uint64_t blocks;      // of all tasks together, kernels of a mixed task counted apart
+  uint64_t task_bytes;  // of all task blocks; the first stands right behind the header
   uint64_t reserved0;
-  Section layouts;          // Layout
-  Section chunks;           // ConsumerChunk
-  Section predicates;       // Predicate
-  Section mixes;            // Mix
-  Section names;            // Name
-  Section name_bytes;       // char
-  Section roots;            // TaskId: tasks without producers, in order of submission
-  Section slots;            // Slot
+  Section layouts;     // Layout
+  Section chunks;      // ConsumerChunk
+  Section predicates;  // Predicate
+  Section mixes;       // Mix
+  Section names;       // Name
+  Section name_bytes;  // char
+  Section roots;       // TaskId: tasks without producers, in order of submission
+  Section slots;       // Slot
   Section reserved1[4];
 };
 static_assert(sizeof(Header) == 256);
@@ -64,19 +65,19 @@ enum TaskFlags : uint8_t {
 
 /// One submitted kernel call.
 struct Task {
-  uint32_t number;      // position in submission order, from 0
-  uint32_t kernel;      // index of the kernel, of the mix, or kNoKernel
-  uint32_t blocks;      // how often the kernel runs; at least 1
-  uint16_t tensors;     // Argument records behind this one
-  uint16_t scalars;     // Scalar records behind those
-  uint32_t producers;   // unfinished tasks that this one waits for
-  uint32_t consumers;   // tasks that wait for this one
-  uint32_t chunk;       // newest chunk of consumers beyond the inline ones: index + 1
+  uint32_t number;     // position in submission order, from 0
+  uint32_t kernel;     // index of the kernel, of the mix, or kNoKernel
+  uint32_t blocks;     // how often the kernel runs; at least 1
+  uint16_t tensors;    // Argument records behind this one
+  uint16_t scalars;    // Scalar records behind those
+  uint32_t producers;  // unfinished tasks that this one waits for
+  uint32_t consumers;  // tasks that wait for this one
+  uint32_t chunk;      // newest chunk of consumers beyond the inline ones: index + 1
   uint32_t consumer[kInlineConsumers];
-  uint32_t name;        // index + 1 into names; 0: the kernel's name
-  uint32_t predicate;   // index + 1 into predicates
-  uint16_t units;       // size of this block in units of 64 bytes
-  uint8_t flags;        // TaskFlags
+  uint32_t name;       // index + 1 into names; 0: the kernel's name
+  uint32_t predicate;  // index + 1 into predicates
+  uint16_t units;      // size of this block in units of 64 bytes
+  uint8_t flags;       // TaskFlags
   uint8_t reserved;
 };
 static_assert(sizeof(Task) == 64);

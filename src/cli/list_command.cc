@@ -43,6 +43,7 @@ Json PlatformsJson(const std::vector<PlatformInfo>& platforms) {
     const WorkerProperties& properties = platform.properties;
     list.push_back({{"name", platform.name},
                     {"summary", platform.summary},
+                    {"options", platform.options},
                     {"cube_cores", properties.cube_cores},
                     {"vector_cores", properties.vector_cores},
                     {"threads", properties.threads},
@@ -90,6 +91,9 @@ void PrintPlatforms(Output& output, const std::vector<PlatformInfo>& platforms) 
   output.Write("\n");
   for (const PlatformInfo& platform : platforms) {
     output.Write(fmt::format("  {:<10}{}\n", platform.name, platform.summary));
+    if (!platform.options.empty()) {
+      output.Write(fmt::format("  {:<10}options: {}:{}\n", "", platform.name, platform.options));
+    }
   }
 }
 

@@ -1,5 +1,5 @@
-// LiveRegion and BoxTable: what the region map and its grid remember of a region, and the shapes that
-// go with it.
+// LiveRegion and BoxTable: what the region map and its grid remember of a region, and the shapes
+// that go with it.
 //
 // A live region holds its layout as a number; the box table holds the normal form of each layout
 // that was met since Clear, so that nobody has to keep a pointer into a table that grows.
@@ -7,12 +7,12 @@
 // Threads: one at a time.
 #pragma once
 
+#include "abi/image.h"
+#include "graph/overlap.h"
+
 #include <algorithm>
 #include <cstdint>
 #include <vector>
-
-#include "abi/image.h"
-#include "graph/overlap.h"
 
 namespace precast::graph {
 

@@ -1,12 +1,12 @@
 #include "graph/builder.h"
 
+#include "base/tensor_access.h"
+
 #include <algorithm>
 #include <cstring>
 #include <limits>
 #include <new>
 #include <utility>
-
-#include "base/tensor_access.h"
 
 namespace precast::graph {
 
@@ -122,7 +122,9 @@ std::string Builder::Describe(abi::TaskId id) const {
                      spec.name.empty() ? std::string_view(kernel) : spec.name, kernel);
 }
 
-bool Builder::IsTask(abi::TaskId id) const { return id >= abi::kFirstTask && id < used_ / abi::kUnit; }
+bool Builder::IsTask(abi::TaskId id) const {
+  return id >= abi::kFirstTask && id < used_ / abi::kUnit;
+}
 
 std::string Builder::Prefix(const TaskSpec& task) const {
   std::string kernel = kernel_name_(task);
@@ -138,7 +140,8 @@ const Builder::Buffer& Builder::Check(const Tensor& tensor, std::string_view use
   if (tensor.kind() == Tensor::Kind::run && TensorAccess::Generation(tensor) == serial_)
       [[likely]] {
     const Buffer& buffer = buffers_[TensorAccess::Buffer(tensor)];
-    if (!buffer.ended) [[likely]] return buffer;
+    if (!buffer.ended) [[likely]]
+      return buffer;
     Fail(ErrorCode::stale, "{} ({}): used after its scope", use, tensor.ToString());
   }
   switch (tensor.kind()) {
@@ -160,7 +163,8 @@ const Builder::Buffer& Builder::Check(const Tensor& tensor, std::string_view use
 // Submitting.
 
 abi::TaskId Builder::Submit(const TaskSpec& spec, ArgList args) {
-  if (broken_) [[unlikely]] throw Error(*broken_);
+  if (broken_) [[unlikely]]
+    throw Error(*broken_);
   size_t scalars = 0;
   for (const Arg& arg : args) scalars += arg.is_scalar() ? 1 : 0;
   size_t tensors = args.size() - scalars;
@@ -287,8 +291,7 @@ Builder::Access Builder::Prepare(const TaskSpec& spec, const Arg& arg, size_t i)
   if (tensor->kind() == Tensor::Kind::device) [[unlikely]] {
     imported = import_(*tensor);
     tensor = &imported;
-  } else if (tensor->kind() != Tensor::Kind::run ||
-             TensorAccess::Generation(*tensor) != serial_ ||
+  } else if (tensor->kind() != Tensor::Kind::run || TensorAccess::Generation(*tensor) != serial_ ||
              buffers_[TensorAccess::Buffer(*tensor)].ended) [[unlikely]] {
     Check(*tensor, fmt::format("{}: argument {}", Prefix(spec), i));
   }
@@ -311,7 +314,8 @@ Builder::Access Builder::Prepare(const TaskSpec& spec, const Arg& arg, size_t i)
 void Builder::CheckReadable(const TaskSpec& spec, const Access& access, size_t i,
                             const Tensor& tensor) {
   Buffer& buffer = buffers_[access.buffer];
-  if (!buffer.empty_at_start || buffer.written_whole) [[likely]] return;
+  if (!buffer.empty_at_start || buffer.written_whole) [[likely]]
+    return;
   if (FindWriter(access) != 0) return;
   if (spec.predicate != nullptr && access.direction == Direction::inout &&
       buffer.kind != BufferKind::created) {
@@ -512,8 +516,8 @@ uint64_t Builder::SealedBytes() const {
   return used_ + layouts_.records().size() * sizeof(abi::Layout) +
          chunks_.size() * sizeof(abi::ConsumerChunk) + predicates_.size() * sizeof(abi::Predicate) +
          mixes_.size() * sizeof(abi::Mix) + names_.records().size() * sizeof(abi::Name) +
-         names_.bytes().size() + roots_.size() * sizeof(abi::TaskId) +
-         slots_ * sizeof(abi::Slot) + kSections * abi::kUnit;
+         names_.bytes().size() + roots_.size() * sizeof(abi::TaskId) + slots_ * sizeof(abi::Slot) +
+         kSections * abi::kUnit;
 }
 
 uint64_t Builder::Seal(std::span<const abi::Slot> slots) {

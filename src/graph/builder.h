@@ -1,8 +1,8 @@
 // Builder: appends tasks to an image and infers their order.
 //
-// Used by the run layer for every run (and for every recorded body: the two are the same thing). The
-// image is written in place, in memory that the caller supplies and may move; everything inside it
-// is an id or an offset. A submit allocates nothing once the tables have reached their size.
+// Used by the run layer for every run (and for every recorded body: the two are the same thing).
+// The image is written in place, in memory that the caller supplies and may move; everything inside
+// it is an id or an offset. A submit allocates nothing once the tables have reached their size.
 //
 // Terms: a *buffer* is a piece of memory with a life of its own for the purpose of inference: one
 // argument (or several that share memory), or one created tensor. A buffer lies in a *slot* at some
@@ -17,6 +17,12 @@
 // Threads: one at a time.
 #pragma once
 
+#include "abi/image.h"
+#include "graph/heap_planner.h"
+#include "graph/layout_table.h"
+#include "graph/name_table.h"
+#include "graph/region_map.h"
+
 #include <precast/argument.h>
 #include <precast/orchestrator.h>
 
@@ -27,12 +33,6 @@
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "abi/image.h"
-#include "graph/heap_planner.h"
-#include "graph/layout_table.h"
-#include "graph/name_table.h"
-#include "graph/region_map.h"
 
 namespace precast::graph {
 
@@ -61,7 +61,7 @@ class Builder {
   enum class BufferKind : uint8_t { host, device, created };
 
   struct Buffer {
-    uint64_t base = 0;   // where it begins in its slot
+    uint64_t base = 0;  // where it begins in its slot
     uint64_t bytes = 0;
     uint32_t slot = 0;
     BufferKind kind = BufferKind::host;

@@ -1,5 +1,5 @@
-// The graphs that the builder makes: edges, scopes, errors that change nothing, and the bytes of the
-// image. What overlaps what is tested with the region map; the heap in builder_heap_test.cc.
+// The graphs that the builder makes: edges, scopes, errors that change nothing, and the bytes of
+// the image. What overlaps what is tested with the region map; the heap in builder_heap_test.cc.
 #include "graph/builder.h"
 
 #include "graph/validator.h"

@@ -1,7 +1,7 @@
 // Divider: division by a number that stays, as one multiplication.
 //
-// Used by the region grid, which turns a byte offset into a row, a column and a cell for each access:
-// three divisions, at 3 to 4 cycles each instead of 10 to 18.
+// Used by the region grid, which turns a byte offset into a row, a column and a cell for each
+// access: three divisions, at 3 to 4 cycles each instead of 10 to 18.
 //
 // Threads: a value.
 #pragma once

@@ -103,8 +103,8 @@ void HeapPlanner::Retire(BufferId buffer) {
   Enlist(run);
 }
 
-// The smallest of the blocks that died last that fits and is at an end of its run, and was not asked
-// about; 0 if none.
+// The smallest of the blocks that died last that fits and is at an end of its run, and was not
+// asked about; 0 if none.
 uint32_t HeapPlanner::BestRecent(uint64_t size, uint32_t* asked) const {
   uint32_t best = kRecent;
   for (uint32_t i = 0; i < recent_used_; ++i) {
@@ -188,7 +188,8 @@ HeapPlanner::Placement HeapPlanner::TakeDead(BufferId buffer, uint64_t bytes, ui
   }
   if (run == 0) {
     Fail(ErrorCode::out_of_memory,
-         "a tensor of {} bytes does not fit into the graph heap: {} bytes are in use, the heap has {}",
+         "a tensor of {} bytes does not fit into the graph heap: {} bytes are in use, the heap has "
+         "{}",
          bytes, live_bytes_, budget_);
   }
   after_.clear();

@@ -1,7 +1,7 @@
 // HeapPlanner: where in the graph heap does a tensor that the run creates live?
 //
-// The builder asks for bytes when the first task names a created tensor, and tells when the scope of
-// a tensor ended, so that it cannot be named again. The planner only hands out offsets.
+// The builder asks for bytes when the first task names a created tensor, and tells when the scope
+// of a tensor ended, so that it cannot be named again. The planner only hands out offsets.
 //
 //   HeapPlanner::Placement place = heap.Place(buffer, bytes, precedes);
 //   for (BufferId dead : place.after) map.ForEachLive(dead, edge);  // write-after-read
@@ -9,13 +9,13 @@
 //   …
 //   heap.Retire(buffer);
 //
-// Fresh bytes come first: reuse costs edges, which cost parallelism. Dead bytes whose users precede the
-// task anyway cost none, and are taken before fresh ones; the few ranges that died last are asked
-// about, as a loop with a scope in its body retires what its next round wants. When fresh bytes
-// run out, any dead range that fits is taken, with edges.
+// Fresh bytes come first: reuse costs edges, which cost parallelism. Dead bytes whose users precede
+// the task anyway cost none, and are taken before fresh ones; the few ranges that died last are
+// asked about, as a loop with a scope in its body retires what its next round wants. When fresh
+// bytes run out, any dead range that fits is taken, with edges.
 //
-// Why segregated lists of ranges, with neighbours linked: Place and Retire take constant time for any
-// number of live and dead tensors (about 10 ns; a std::map by address costs ten times that and
+// Why segregated lists of ranges, with neighbours linked: Place and Retire take constant time for
+// any number of live and dead tensors (about 10 ns; a std::map by address costs ten times that and
 // allocates).
 //
 // Invariants
@@ -27,14 +27,14 @@
 // Threads: one at a time.
 #pragma once
 
+#include "graph/region_map.h"
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
-
-#include "graph/region_map.h"
 
 namespace precast::graph {
 
@@ -95,8 +95,8 @@ class HeapPlanner {
   };
   struct Run {
     uint64_t bytes;
-    uint32_t first, last;        // blocks
-    uint32_t previous, next;     // in its list; `next` also among free ones
+    uint32_t first, last;     // blocks
+    uint32_t previous, next;  // in its list; `next` also among free ones
     uint32_t list;
   };
   // Four lists for each power of two, of sizes in units of kAlignment.

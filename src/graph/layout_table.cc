@@ -1,12 +1,12 @@
 #include "graph/layout_table.h"
 
 #define XXH_INLINE_ALL
+#include "base/tensor_access.h"
+
 #include <xxhash.h>
 
 #include <algorithm>
 #include <cstring>
-
-#include "base/tensor_access.h"
 
 namespace precast::graph {
 

@@ -7,12 +7,12 @@
 // Threads: one at a time.
 #pragma once
 
+#include "abi/image.h"
+
 #include <precast/tensor.h>
 
 #include <cstdint>
 #include <vector>
-
-#include "abi/image.h"
 
 namespace precast::graph {
 

@@ -2,6 +2,7 @@
 
 #define XXH_INLINE_ALL
 #include <precast/error.h>
+
 #include <xxhash.h>
 
 #include <algorithm>

@@ -4,11 +4,11 @@
 // a time.
 #pragma once
 
+#include "abi/image.h"
+
 #include <cstdint>
 #include <string_view>
 #include <vector>
-
-#include "abi/image.h"
 
 namespace precast::graph {
 

@@ -30,8 +30,8 @@ struct Part {
   Rest rest;
 };
 
-// Cuts `region` into rows of `stride` bytes, at least its largest stride. Gives the number of parts,
-// or 0 when a strided remainder crosses the end of a row.
+// Cuts `region` into rows of `stride` bytes, at least its largest stride. Gives the number of
+// parts, or 0 when a strided remainder crosses the end of a row.
 int Cut(const Rest& region, uint64_t stride, Part parts[3]) {
   uint64_t row = region.begin / stride;
   Rest rest = region;

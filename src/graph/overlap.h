@@ -1,5 +1,5 @@
-// Overlap and cover of strided regions: do two views of one buffer share a byte, and does one contain
-// the other?
+// Overlap and cover of strided regions: do two views of one buffer share a byte, and does one
+// contain the other?
 //
 // The region map asks both for each pair of candidates; the builder asks the first for the tensors
 // of one task.
@@ -16,17 +16,17 @@
 // Threads: pure functions of their arguments.
 #pragma once
 
-#include <cstdint>
-
 #include "abi/image.h"
+
+#include <cstdint>
 
 namespace precast::graph {
 
 /// A view of a buffer: element 0 stands at byte `begin`, `layout` says what follows.
 struct Region {
   uint64_t begin = 0;
-  /// The interned number of `layout`: two regions of a buffer with equal `begin` and `layout_id` are
-  /// the same. Only the region map looks at it. Requires: < abi::kMaxLayouts - 1.
+  /// The interned number of `layout`: two regions of a buffer with equal `begin` and `layout_id`
+  /// are the same. Only the region map looks at it. Requires: < abi::kMaxLayouts - 1.
   uint32_t layout_id = 0;
   /// Valid during the call it is passed to; nobody keeps it.
   const abi::Layout* layout = nullptr;

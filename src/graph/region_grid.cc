@@ -158,7 +158,8 @@ LiveRegion* RegionGrid::FindOrAdd(uint32_t number, bool write, LiveRegion& first
       found = FindIn(&line->cell[cell[2] & 7], begin, layout, boxes);
       return found != nullptr && (!write || found->writer != 0) ? found : nullptr;
     }
-    if (!write || found->writer != 0) [[likely]] return found;
+    if (!write || found->writer != 0) [[likely]]
+      return found;
     if (found->next != 0) return nullptr;
   }
   return AddPlainly(grid, write, first, {begin, layout}, at, line, cell, boxes, also);
@@ -166,9 +167,9 @@ LiveRegion* RegionGrid::FindOrAdd(uint32_t number, bool write, LiveRegion& first
 
 // Adds a region, or lists one that was only read so far as written, if it is alone in its cell and
 // plainly overlaps nothing else in the grid.
-LiveRegion* RegionGrid::AddPlainly(Grid& grid, bool write, LiveRegion& first, Key key,
-                                   Point at, Line* line, Cell cell,
-                                   const BoxTable& boxes, abi::TaskId* also) {
+LiveRegion* RegionGrid::AddPlainly(Grid& grid, bool write, LiveRegion& first, Key key, Point at,
+                                   Line* line, Cell cell, const BoxTable& boxes,
+                                   abi::TaskId* also) {
   uint32_t id = grid.size_class;
   const SizeClass& c = classes_[id];
   Which which = write ? kAll : kWritten;

@@ -5,13 +5,13 @@
 // the whole, come in any order.
 //
 // A buffer's bytes are seen as planes of rows; its first strided regions say how long those are
-// (without any, the buffer is one row). A region is seen as the box of planes, rows and columns that
-// bounds it. Regions of about the same size, within a factor of two in each direction, form a *size
-// class* with a grid of cells as large as the first region of the class, so that tiles of any size
-// fall on cells exactly. A region is listed in the one cell that holds its first byte's corner; a
-// class knows how many cells further its regions reach at most. Eight cells in a row make a *block*,
-// one cache line in one hash table for all buffers. Nodes above, a bit for each of 64 blocks or
-// nodes, lead a large area past what is empty.
+// (without any, the buffer is one row). A region is seen as the box of planes, rows and columns
+// that bounds it. Regions of about the same size, within a factor of two in each direction, form a
+// *size class* with a grid of cells as large as the first region of the class, so that tiles of any
+// size fall on cells exactly. A region is listed in the one cell that holds its first byte's
+// corner; a class knows how many cells further its regions reach at most. Eight cells in a row make
+// a *block*, one cache line in one hash table for all buffers. Nodes above, a bit for each of 64
+// blocks or nodes, lead a large area past what is empty.
 //
 // Why a hash grid: a prototype paid 83 ns a tile at 10,000 tiles and 104 at 1,000,000; bands with a
 // B-tree paid 136 and 302; a B-tree over byte extents 590 at 100,000, because a tile's extent meets
@@ -24,23 +24,24 @@
 //       comes first, so that a search can end early.
 //   G2  The bit of a block (or node) in its parent is set when it holds anything; a second one when
 //       it holds anything written.
-//   G3  A line of the table counts only when it carries the current epoch; that is how Clear forgets
+//   G3  A line of the table counts only when it carries the current epoch; that is how Clear
+//   forgets
 //       everything at once.
 //   G4  A reference to a LiveRegion is valid until the next FindOrAdd, Insert or SetPitch.
 //
 // Threads: one at a time.
 #pragma once
 
+#include "abi/image.h"
+#include "graph/box_table.h"
+#include "graph/divider.h"
+#include "graph/overlap.h"
+
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdint>
 #include <vector>
-
-#include "abi/image.h"
-#include "graph/box_table.h"
-#include "graph/divider.h"
-#include "graph/overlap.h"
 
 namespace precast::graph {
 
@@ -118,10 +119,10 @@ class RegionGrid {
   LiveRegion* Find(const Spot& spot, uint64_t begin, uint32_t layout, const BoxTable& boxes);
 
   /// A short cut for tiles and blocks: the live region that is exactly this one; or a new one
-  /// without accesses when it plainly meets no written region (`write`: no other at all) in the grid.
-  /// Null when it cannot tell. `first` is the buffer's region outside the grid: when a new region
-  /// meets it, `also` is set to its writer; null when there would be more to do.
-  /// For `write`, the region given is listed as written: the caller sets its writer.
+  /// without accesses when it plainly meets no written region (`write`: no other at all) in the
+  /// grid. Null when it cannot tell. `first` is the buffer's region outside the grid: when a new
+  /// region meets it, `also` is set to its writer; null when there would be more to do. For
+  /// `write`, the region given is listed as written: the caller sets its writer.
   LiveRegion* FindOrAdd(uint32_t grid, bool write, LiveRegion& first, uint64_t begin,
                         uint32_t layout, const BoxTable& boxes, abi::TaskId* also);
 
@@ -159,15 +160,15 @@ class RegionGrid {
 
   struct SizeClass {
     std::array<Divider, 3> cell;
-    uint32_t rows_of_plane;            // in cells
-    uint32_t next;                     // class of the same grid
-    uint32_t count[2];                 // regions: all, written
-    uint32_t last_row, last_block;     // of the grid of blocks, plane after plane
+    uint32_t rows_of_plane;         // in cells
+    uint32_t next;                  // class of the same grid
+    uint32_t count[2];              // regions: all, written
+    uint32_t last_row, last_block;  // of the grid of blocks, plane after plane
     Cell reach;
-    bool beyond;                       // any reach
-    std::array<uint8_t, 3> log;        // what sizes belong here
-    uint8_t levels;                    // of nodes
-    uint8_t row_bits, column_bits;     // of a child in its node: together 6
+    bool beyond;                    // any reach
+    std::array<uint8_t, 3> log;     // what sizes belong here
+    uint8_t levels;                 // of nodes
+    uint8_t row_bits, column_bits;  // of a child in its node: together 6
 
     Cell At(const Point& point) const {
       return {point[0] == 0 ? 0 : static_cast<uint32_t>(cell[0].Quotient(point[0])),
@@ -189,14 +190,15 @@ class RegionGrid {
   uint32_t FindClass(const Grid& grid, const Point& size) const;
   uint32_t AddClass(Grid& grid, const Point& size);
 
-  [[gnu::noinline]] LiveRegion* FindIn(uint32_t* cell, uint64_t begin, uint32_t layout, const BoxTable& boxes);
+  [[gnu::noinline]] LiveRegion* FindIn(uint32_t* cell, uint64_t begin, uint32_t layout,
+                                       const BoxTable& boxes);
   struct Key {
     uint64_t begin;
     uint32_t layout;
   };
   [[gnu::noinline]] LiveRegion* AddPlainly(Grid& grid, bool write, LiveRegion& first, Key key,
-                                           Point at, Line* line, Cell cell,
-                                           const BoxTable& boxes, abi::TaskId* also);
+                                           Point at, Line* line, Cell cell, const BoxTable& boxes,
+                                           abi::TaskId* also);
   LiveRegion& Put(Line* line, Grid& grid, uint32_t size_class, uint32_t column, bool written,
                   Key key);
   void CountWritten(Line* line, Grid& grid, uint32_t size_class);
@@ -206,7 +208,8 @@ class RegionGrid {
       free_region_ = regions_[number].next;
       return number;
     }
-    if (regions_used_ == regions_.size()) [[unlikely]] regions_.resize(regions_.size() * 2);
+    if (regions_used_ == regions_.size()) [[unlikely]]
+      regions_.resize(regions_.size() * 2);
     return regions_used_++;
   }
 
@@ -217,7 +220,8 @@ class RegionGrid {
   Line* FindLine(uint32_t owner, uint32_t row, uint32_t column);
   Line* FindOrAddLine(uint32_t owner, uint32_t row, uint32_t column);
   void MakeRoom() {
-    if ((lines_used_ + kLinesForOneRegion) * 2 > lines_.size()) [[unlikely]] Rehash();
+    if ((lines_used_ + kLinesForOneRegion) * 2 > lines_.size()) [[unlikely]]
+      Rehash();
   }
   void Rehash();
   void Mark(Which which, const Line& block);
@@ -251,8 +255,8 @@ class RegionGrid {
 
 inline size_t RegionGrid::HomeOf(uint32_t owner, uint32_t row, uint32_t column) const {
   // Neighbours are spread evenly, better than at random; eight blocks in a row stay together.
-  uint64_t hash = row * 0x9E3779B97F4A7C15u + (column >> 3) * 0xBF58476D1CE4E5B9u +
-                  owner * 0x94D049BB133111EBu;
+  uint64_t hash =
+      row * 0x9E3779B97F4A7C15u + (column >> 3) * 0xBF58476D1CE4E5B9u + owner * 0x94D049BB133111EBu;
   return (hash >> shift_) ^ (column & 7);
 }
 
@@ -331,9 +335,8 @@ bool RegionGrid::VisitNode(Grid& grid, Which which, uint32_t size_class, uint32_
     uint64_t children = line->bits[which] >> ((r & rows) << column_bits) & wanted;
     for (; children != 0; children &= children - 1) {
       uint32_t child = (column << column_bits) + static_cast<uint32_t>(std::countr_zero(children));
-      bool go_on = level == 1
-                       ? VisitBlock(grid, which, size_class, r, child, range, f)
-                       : VisitNode(grid, which, size_class, level - 1, r, child, range, f);
+      bool go_on = level == 1 ? VisitBlock(grid, which, size_class, r, child, range, f)
+                              : VisitNode(grid, which, size_class, level - 1, r, child, range, f);
       if (!go_on) return false;
     }
   }
@@ -370,8 +373,8 @@ void RegionGrid::Visit(Grid& grid, Which which, const Spot& spot, F&& f) {
     // Plane by plane; or, over many planes, all rows from the first to the last.
     bool together = last[0] - first[0] >= kFewPlanes;
     for (uint32_t plane = first[0]; plane <= last[0]; ++plane) {
-      Range range{c.RowOf({plane, first[1], 0}),
-                  c.RowOf({together ? last[0] : plane, last[1], 0}), first[2], last[2]};
+      Range range{c.RowOf({plane, first[1], 0}), c.RowOf({together ? last[0] : plane, last[1], 0}),
+                  first[2], last[2]};
       if (!VisitRange(grid, which, id, range, f)) return;
       if (together) break;
     }

@@ -103,9 +103,8 @@ RegionGrid::Grid* RegionMap::FitGrid(Buffer& buffer, const Box& box, LiveRegion*
   RegionGrid::Grid& grid = grids_[buffer.grid];
   RegionGrid::Pitch now = grid.pitch(), better = RegionGrid::Pitch::Of(box);
   if (better.row == 0 || better == now) return &grid;
-  bool finer = now.row == 0 ||
-               (now.plane == 0 && better.plane != 0 &&
-                (now.row == better.row || now.row == better.plane));
+  bool finer = now.row == 0 || (now.plane == 0 && better.plane != 0 &&
+                                (now.row == better.row || now.row == better.plane));
   // A search that meets many regions for nothing suggests that another view tells them apart.
   if (finer || grid.wasted > 64 + 32 * uint64_t{grid.count[RegionGrid::kAll]}) {
     grids_.SetPitch(grid, better, boxes_);
@@ -133,8 +132,8 @@ LiveRegion& RegionMap::AddRegion(Buffer& buffer, bool written, RegionGrid::Spot&
   return grids_.Insert(grids_[buffer.grid], written, spot, region.begin, region.layout_id);
 }
 
-std::span<const TaskId> RegionMap::ReadSlowly(Buffer& buffer, LiveRegion* live, const Region& region,
-                                             TaskId task) {
+std::span<const TaskId> RegionMap::ReadSlowly(Buffer& buffer, LiveRegion* live,
+                                              const Region& region, TaskId task) {
   boxes_.Learn(region);
   const Box& box = boxes_[region.layout_id];
   producers_.clear();
@@ -178,8 +177,8 @@ std::span<const TaskId> RegionMap::ReadSlowly(Buffer& buffer, LiveRegion* live, 
   return producers_;
 }
 
-std::span<const TaskId> RegionMap::WriteSlowly(Buffer& buffer, LiveRegion* live, const Region& region,
-                                              TaskId task) {
+std::span<const TaskId> RegionMap::WriteSlowly(Buffer& buffer, LiveRegion* live,
+                                               const Region& region, TaskId task) {
   boxes_.Learn(region);
   const Box& box = boxes_[region.layout_id];
   producers_.clear();

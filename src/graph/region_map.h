@@ -1,9 +1,10 @@
-// RegionMap: the inference of order. Per buffer, which live writers and readers overlap this region?
+// RegionMap: the inference of order. Per buffer, which live writers and readers overlap this
+// region?
 //
 // Used by the builder: once for each tensor argument of each task (Read, Write), and where a bind
-// looks into a tensor (FindWriter, FindAccess) or bytes of the graph heap change hands (ForEachLive,
-// Claim). An access is *live* until a write covers its region; what is not live is ordered before
-// something that is.
+// looks into a tensor (FindWriter, FindAccess) or bytes of the graph heap change hands
+// (ForEachLive, Claim). An access is *live* until a write covers its region; what is not live is
+// ordered before something that is.
 //
 // The first live region of a buffer stands in the buffer's own cache line, so the usual case, whole
 // tensors, is a compare. All others stand in a grid (region_grid.h, which has the numbers for this
@@ -13,9 +14,11 @@
 // Invariants
 //   R1  For each pair of tasks whose accesses share a byte, one of them a write, there is a path of
 //       edges from the earlier to the later task.
-//   R2  Each edge is between two tasks with accesses that Overlaps() says may overlap, one of them a
+//   R2  Each edge is between two tasks with accesses that Overlaps() says may overlap, one of them
+//   a
 //       write, or comes from Claim.
-//   R3  Let E be a live region and a an access to another live region that overlaps E, after E's last
+//   R3  Let E be a live region and a an access to another live region that overlaps E, after E's
+//   last
 //       write. If a writes, E has kForeignWrite; if it reads, E has kForeignRead or kForeignWrite,
 //       or nobody wrote E and the buffer has other live regions, in which case E has kForeignRead
 //       at any rate. Without the flags, E's own accesses are all that counts.
@@ -23,20 +26,21 @@
 //   R5  An access of E older than E's writer is not kept: the writer comes after it. Likewise no
 //       edge is made from an access older than a writer that covers the whole region asked for.
 //
-// An exception of `edge` or std::bad_alloc leaves a state that only Clear and the destructor accept.
+// An exception of `edge` or std::bad_alloc leaves a state that only Clear and the destructor
+// accept.
 //
 // Threads: one at a time.
 #pragma once
-
-#include <algorithm>
-#include <cstdint>
-#include <span>
-#include <vector>
 
 #include "abi/image.h"
 #include "graph/box_table.h"
 #include "graph/overlap.h"
 #include "graph/region_grid.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
 
 namespace precast::graph {
 
@@ -53,11 +57,11 @@ class RegionMap {
   void Clear();
   BufferId AddBuffer(uint64_t bytes);
 
-  /// `task` reads `region`: calls edge(TaskId) for the writers that must precede it, and records it.
-  /// Tasks come in ascending order of id; one task may make several accesses, and never gets an edge
-  /// from itself. An edge that others imply is left out where that is cheap to see; a producer may be
-  /// named twice. `edge` must not call this object.
-  /// Requires: begin + extent <= bytes of the buffer < 2^63.
+  /// `task` reads `region`: calls edge(TaskId) for the writers that must precede it, and records
+  /// it. Tasks come in ascending order of id; one task may make several accesses, and never gets an
+  /// edge from itself. An edge that others imply is left out where that is cheap to see; a producer
+  /// may be named twice. `edge` must not call this object. Requires: begin + extent <= bytes of the
+  /// buffer < 2^63.
   template <typename Edge>
   void Read(BufferId buffer, const Region& region, abi::TaskId task, Edge&& edge);
 
@@ -66,8 +70,8 @@ class RegionMap {
   template <typename Edge>
   void Write(BufferId buffer, const Region& region, abi::TaskId task, Edge&& edge);
 
-  /// `task` may read and write `region` in no particular order: makes no edges now or later (but see
-  /// Claim), and FindWriter, FindAccess and ForEachLive know it.
+  /// `task` may read and write `region` in no particular order: makes no edges now or later (but
+  /// see Claim), and FindWriter, FindAccess and ForEachLive know it.
   void Unordered(BufferId buffer, const Region& region, abi::TaskId task);
 
   /// Whatever touches the buffer from now on comes after `task`, the first task that names the
@@ -75,8 +79,8 @@ class RegionMap {
   /// users, others that touch other parts of this buffer first would not. Does not count as an
   /// access. Requires: no access was recorded yet.
   void Claim(BufferId buffer, abi::TaskId task) { buffers_[buffer].claim = task; }
-  /// The task of Claim, 0 if none: a task with an Unordered access comes after it, too. That edge is
-  /// the caller's.
+  /// The task of Claim, 0 if none: a task with an Unordered access comes after it, too. That edge
+  /// is the caller's.
   abi::TaskId Claimant(BufferId buffer) const { return buffers_[buffer].claim; }
 
   /// Some task that writes, or may write, bytes of the region; 0 if none.
@@ -104,8 +108,8 @@ class RegionMap {
   struct alignas(64) Buffer {
     LiveRegion first;
     uint64_t bytes;
-    uint32_t grid;      // of the other live regions; 0: none yet
-    abi::TaskId claim;  // 0: none
+    uint32_t grid;       // of the other live regions; 0: none yet
+    abi::TaskId claim;   // 0: none
     uint32_t unordered;  // index + 1 into unordered_: what Unordered recorded, as reads
     bool written;
   };
@@ -136,8 +140,7 @@ class RegionMap {
   abi::TaskId Find(const Buffer& buffer, const Region& region, bool readers) const;
   LiveRegion* FindExact(Buffer& buffer, RegionGrid::Grid* grid, RegionGrid::Spot* spot,
                         LiveRegion* live, const Region& region);
-  LiveRegion& AddRegion(Buffer& buffer, bool written, RegionGrid::Spot& spot,
-                        const Region& region);
+  LiveRegion& AddRegion(Buffer& buffer, bool written, RegionGrid::Spot& spot, const Region& region);
   RegionGrid::Grid* FitGrid(Buffer& buffer, const Box& box, LiveRegion** live);
   void AppendReader(LiveRegion& region, abi::TaskId task);
   void FreeChunks(LiveRegion& region);

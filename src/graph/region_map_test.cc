@@ -1,5 +1,5 @@
-// The region map against brute force: every pair of accesses of a random program is compared byte by
-// byte, and edges must give exactly the order that these pairs demand.
+// The region map against brute force: every pair of accesses of a random program is compared byte
+// by byte, and edges must give exactly the order that these pairs demand.
 
 #include "graph/region_map.h"
 
@@ -164,8 +164,8 @@ const Source kSources[] = {
      [](Random& random, Layouts& layouts) {
        uint32_t a = 1 + Below(random, Below(random, 8) == 0 ? 32 : 4), b = 1 + Below(random, 4);
        uint32_t c = 1 + Below(random, 8);
-       uint32_t at = (Below(random, 32 - a + 1) * 8 + Below(random, 8 - b + 1)) * 16 +
-                     Below(random, 16 - c);
+       uint32_t at =
+           (Below(random, 32 - a + 1) * 8 + Below(random, 8 - b + 1)) * 16 + Below(random, 16 - c);
        return layouts.At(at, layouts.Of({a, b, c}, {128, 16, 1}, 1));
      }},
     {"bricks", true,  // tiles with three axes, and planes
@@ -366,8 +366,7 @@ TEST_P(RandomPrograms, OrderIsWhatTheBytesDemand) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Regions, RandomPrograms,
-                         testing::Range(size_t{0}, std::size(kSources)));
+INSTANTIATE_TEST_SUITE_P(Regions, RandomPrograms, testing::Range(size_t{0}, std::size(kSources)));
 
 // A map with the edges of each access.
 class RegionMapTest : public testing::Test {

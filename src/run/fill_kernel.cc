@@ -49,19 +49,32 @@ uint64_t FillBits(DType dtype, double value) {
         precast::Fail(ErrorCode::out_of_range, "fill value {} is no bool (0 and 1 allowed)", value);
       }
       return value != 0 ? 1 : 0;
-    case DType::i8: return IntegerBits<int8_t>(dtype, value);
-    case DType::u8: return IntegerBits<uint8_t>(dtype, value);
-    case DType::i16: return IntegerBits<int16_t>(dtype, value);
-    case DType::u16: return IntegerBits<uint16_t>(dtype, value);
-    case DType::i32: return IntegerBits<int32_t>(dtype, value);
-    case DType::u32: return IntegerBits<uint32_t>(dtype, value);
-    case DType::i64: return IntegerBits<int64_t>(dtype, value);
-    case DType::u64: return IntegerBits<uint64_t>(dtype, value);
-    case DType::f16: return BitsOf(f16(static_cast<float>(value)).bits());
-    case DType::bf16: return BitsOf(bf16(static_cast<float>(value)).bits());
-    case DType::f32: return BitsOf(static_cast<float>(value));
-    case DType::f64: return BitsOf(value);
-    case DType::none: break;
+    case DType::i8:
+      return IntegerBits<int8_t>(dtype, value);
+    case DType::u8:
+      return IntegerBits<uint8_t>(dtype, value);
+    case DType::i16:
+      return IntegerBits<int16_t>(dtype, value);
+    case DType::u16:
+      return IntegerBits<uint16_t>(dtype, value);
+    case DType::i32:
+      return IntegerBits<int32_t>(dtype, value);
+    case DType::u32:
+      return IntegerBits<uint32_t>(dtype, value);
+    case DType::i64:
+      return IntegerBits<int64_t>(dtype, value);
+    case DType::u64:
+      return IntegerBits<uint64_t>(dtype, value);
+    case DType::f16:
+      return BitsOf(f16(static_cast<float>(value)).bits());
+    case DType::bf16:
+      return BitsOf(bf16(static_cast<float>(value)).bits());
+    case DType::f32:
+      return BitsOf(static_cast<float>(value));
+    case DType::f64:
+      return BitsOf(value);
+    case DType::none:
+      break;
   }
   precast::Fail(ErrorCode::invalid_argument, "fill of a tensor without a dtype");
 }
@@ -69,20 +82,34 @@ uint64_t FillBits(DType dtype, double value) {
 void FillBody(const KernelContext& k) {
   uint64_t bits = k.scalar<uint64_t>(0);
   switch (k.dtype(0)) {
-    case DType::boolean: return Fill<bool>(k, bits);
-    case DType::i8: return Fill<int8_t>(k, bits);
-    case DType::u8: return Fill<uint8_t>(k, bits);
-    case DType::i16: return Fill<int16_t>(k, bits);
-    case DType::u16: return Fill<uint16_t>(k, bits);
-    case DType::i32: return Fill<int32_t>(k, bits);
-    case DType::u32: return Fill<uint32_t>(k, bits);
-    case DType::i64: return Fill<int64_t>(k, bits);
-    case DType::u64: return Fill<uint64_t>(k, bits);
-    case DType::f16: return Fill<f16>(k, bits);
-    case DType::bf16: return Fill<bf16>(k, bits);
-    case DType::f32: return Fill<float>(k, bits);
-    case DType::f64: return Fill<double>(k, bits);
-    case DType::none: break;
+    case DType::boolean:
+      return Fill<bool>(k, bits);
+    case DType::i8:
+      return Fill<int8_t>(k, bits);
+    case DType::u8:
+      return Fill<uint8_t>(k, bits);
+    case DType::i16:
+      return Fill<int16_t>(k, bits);
+    case DType::u16:
+      return Fill<uint16_t>(k, bits);
+    case DType::i32:
+      return Fill<int32_t>(k, bits);
+    case DType::u32:
+      return Fill<uint32_t>(k, bits);
+    case DType::i64:
+      return Fill<int64_t>(k, bits);
+    case DType::u64:
+      return Fill<uint64_t>(k, bits);
+    case DType::f16:
+      return Fill<f16>(k, bits);
+    case DType::bf16:
+      return Fill<bf16>(k, bits);
+    case DType::f32:
+      return Fill<float>(k, bits);
+    case DType::f64:
+      return Fill<double>(k, bits);
+    case DType::none:
+      break;
   }
 }
 

@@ -1,12 +1,12 @@
 #include "run/host_arguments.h"
 
+#include "base/tensor_access.h"
+
 #include <algorithm>
 #include <cstring>
 #include <functional>
 #include <new>
 #include <utility>
-
-#include "base/tensor_access.h"
 
 namespace precast::run {
 
@@ -76,8 +76,8 @@ void HostArguments::MakeSpans(graph::Builder& graph) {
              writes ? argument.index : other.index,
              Name(writes ? argument.direction : other.direction));
       }
-      last->bytes = std::max<uint64_t>(last->bytes,
-                                       static_cast<uint64_t>(begin - last->begin) + bytes);
+      last->bytes =
+          std::max<uint64_t>(last->bytes, static_cast<uint64_t>(begin - last->begin) + bytes);
     } else {
       Span& span = spans_.emplace_back();
       span.begin = begin;

@@ -1,5 +1,5 @@
-// HostArguments: the host tensors among a run's arguments: where their bytes are, on the host and in
-// the run's staging area on the device, and which of them travel.
+// HostArguments: the host tensors among a run's arguments: where their bytes are, on the host and
+// in the run's staging area on the device, and which of them travel.
 //
 // Used by RunBuilder (get/set) and by the phases that copy. Arguments that share memory are merged
 // into one *span*; that is allowed only while none of them is written. `set_tensor_data` writes a
@@ -8,15 +8,15 @@
 // Threads: one at a time.
 #pragma once
 
+#include "device/driver.h"
+#include "graph/builder.h"
+
 #include <precast/argument.h>
 
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
-
-#include "device/driver.h"
-#include "graph/builder.h"
 
 namespace precast::run {
 
@@ -27,8 +27,8 @@ class HostArguments {
     uint64_t bytes = 0;
     uint32_t buffer = 0;
     uint32_t slot = 0;
-    uint64_t device_offset = 0;  // in the staging area
-    bool write_only = false;     // a single `out` argument
+    uint64_t device_offset = 0;    // in the staging area
+    bool write_only = false;       // a single `out` argument
     std::unique_ptr<char[]> copy;  // private bytes, once something was set
     const char* bytes_now() const { return copy ? copy.get() : begin; }
   };

@@ -5,6 +5,8 @@
 // Threads: every call from any thread.
 #pragma once
 
+#include "device/driver.h"
+
 #include <precast/kernel.h>
 
 #include <cstdint>
@@ -13,8 +15,6 @@
 #include <string_view>
 #include <unordered_map>
 #include <vector>
-
-#include "device/driver.h"
 
 namespace precast::run {
 

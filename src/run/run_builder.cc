@@ -1,13 +1,13 @@
 #include "run/run_builder.h"
 
+#include "base/tensor_access.h"
+#include "run/fill_kernel.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <utility>
-
-#include "base/tensor_access.h"
-#include "run/fill_kernel.h"
 
 namespace precast::detail {
 
@@ -90,8 +90,7 @@ void RunBuilder::ImportArguments(ArgList args) {
     if (tensor.kind() == Tensor::Kind::device) {
       args_.tensors_.push_back(Import(tensor, read_only));
     } else {
-      const run::HostArguments::Span& span =
-          host_.spans()[host_.arguments()[next_host++].span];
+      const run::HostArguments::Span& span = host_.spans()[host_.arguments()[next_host++].span];
       uint64_t offset = static_cast<uint64_t>(TensorAccess::HostData(tensor) - span.begin);
       args_.tensors_.push_back(graph_.MakeTensor(tensor, span.buffer, offset, read_only));
     }
@@ -106,8 +105,7 @@ Tensor RunBuilder::Import(const Tensor& tensor, bool read_only) {
     device_.memory->Release(claimed.index);  // one pin a run is enough
   } else {
     uint32_t slot = graph_.AddSlot();
-    uint32_t buffer =
-        graph_.AddBuffer(Builder::BufferKind::device, slot, 0, claimed.bytes, false);
+    uint32_t buffer = graph_.AddBuffer(Builder::BufferKind::device, slot, 0, claimed.bytes, false);
     uses_.push_back({claimed.index, buffer, claimed.address, claimed.bytes});
     known = {graph_.serial(), static_cast<uint32_t>(uses_.size() - 1)};
     use_of_buffer_.resize(buffer + 1);
@@ -167,8 +165,8 @@ void RunBuilder::CheckOpen() const {
 void RunBuilder::ReportFatal(int code, std::string_view message) {
   CheckOpen();
   if (!fatal_) {
-    fatal_.emplace(ErrorCode::fatal, fmt::format("the orchestration reported fatal error {}: {}",
-                                                 code, message));
+    fatal_.emplace(ErrorCode::fatal,
+                   fmt::format("the orchestration reported fatal error {}: {}", code, message));
   }
   throw ReportedFatal();
 }
@@ -214,9 +212,10 @@ Task RunBuilder::Submit(const MixedKernel& kernel, ArgList args, const SubmitOpt
     if (part.name == nullptr || part.core != core) {
       Fail(ErrorCode::mismatch,
            "kernel {} of a mixed task is {} (one cube kernel, then one or two vector kernels)",
-           mix.kernels, part.name == nullptr        ? std::string("missing")
-                        : part.core == Core::cube   ? fmt::format("'{}', a cube kernel", part.name)
-                                                    : fmt::format("'{}', a vector kernel", part.name));
+           mix.kernels,
+           part.name == nullptr      ? std::string("missing")
+           : part.core == Core::cube ? fmt::format("'{}', a cube kernel", part.name)
+                                     : fmt::format("'{}', a vector kernel", part.name));
     }
     mix.kernel[mix.kernels++] = KernelIndex(part);
   };
@@ -235,9 +234,8 @@ Task RunBuilder::Append(graph::TaskSpec& spec, ArgList args, const SubmitOptions
     after_.clear();
     for (const Task& task : options.after) {
       if (task.serial_ != graph_.serial() || !graph_.IsTask(task.id_)) {
-        Fail(ErrorCode::stale,
-             "after: a task that is not of this run (serial {}, this run is {})", task.serial_,
-             graph_.serial());
+        Fail(ErrorCode::stale, "after: a task that is not of this run (serial {}, this run is {})",
+             task.serial_, graph_.serial());
       }
       after_.push_back(task.id_);
     }
@@ -299,7 +297,8 @@ RunBuilder::Range RunBuilder::Locate(const char* call, const Tensor& given,
     range.bytes = tensor.extent_bytes();
     return range;
   }
-  if (index.size() != static_cast<size_t>(tensor.rank()) && !(index.empty() && tensor.size() == 1)) {
+  if (index.size() != static_cast<size_t>(tensor.rank()) &&
+      !(index.empty() && tensor.size() == 1)) {
     Fail(ErrorCode::out_of_range, "{}: {} indices for {} of rank {}", call, index.size(),
          tensor.ToString(), tensor.rank());
   }
@@ -465,7 +464,9 @@ Task Orchestrator::submit(const Kernel& kernel, ArgList args, const SubmitOption
 Task Orchestrator::submit(const MixedKernel& kernel, ArgList args, const SubmitOptions& options) {
   return builder_->Submit(kernel, args, options);
 }
-Tensor Orchestrator::alloc(const Shape& shape, DType dtype) { return builder_->Alloc(shape, dtype); }
+Tensor Orchestrator::alloc(const Shape& shape, DType dtype) {
+  return builder_->Alloc(shape, dtype);
+}
 Tensor Orchestrator::alloc(const Shape& shape, DType dtype, double fill) {
   return builder_->Alloc(shape, dtype, fill);
 }

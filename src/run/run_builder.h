@@ -1,11 +1,17 @@
 // RunBuilder: what stands behind an Orchestrator. It joins the graph builder, the arguments of the
 // run, and host access to their bytes.
 //
-// Used by the phases of a run (run_state.cc). One is kept with each run context and reused, so that a
-// warm run finds its tables at their size.
+// Used by the phases of a run (run_state.cc). One is kept with each run context and reused, so that
+// a warm run finds its tables at their size.
 //
 // Threads: the thread of the orchestration.
 #pragma once
+
+#include "device/device_memory.h"
+#include "device/driver.h"
+#include "graph/builder.h"
+#include "run/host_arguments.h"
+#include "run/kernel_registry.h"
 
 #include <precast/orchestrator.h>
 #include <precast/program.h>
@@ -16,12 +22,6 @@
 #include <span>
 #include <string>
 #include <vector>
-
-#include "device/device_memory.h"
-#include "device/driver.h"
-#include "graph/builder.h"
-#include "run/host_arguments.h"
-#include "run/kernel_registry.h"
 
 namespace precast::detail {
 

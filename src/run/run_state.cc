@@ -1,5 +1,7 @@
 #include "run/run_state.h"
 
+#include "graph/validator.h"
+
 #include <algorithm>
 #include <utility>
 
@@ -126,6 +128,9 @@ void RunState::Bind(const Orchestration& orchestration, ArgList args, const Prog
     slots[graph.buffer(use.buffer).slot] = {use.address, use.bytes};
   }
   uint64_t sealed = graph.Seal(slots);
+#ifdef PRECAST_VALIDATE
+  graph::Validate({reinterpret_cast<const std::byte*>(context_->image.data), sealed});
+#endif
   driver.CopyToDevice(image, context_->image.data, sealed);
   report_.copies.control = 1;
   report_.copies.bytes += sealed;

@@ -1,11 +1,16 @@
 // RunState: one run, from its arguments to its results. Its phases are those of the report.
 //
 // Used by the worker: `Launch` on the orchestration's thread, then `Wait` and `Finish` on whichever
-// thread asks for the result. What a run needs of host and device memory is its RunContext, which the
-// worker keeps for the next run, so a warm run allocates nothing on the device and pins nothing.
+// thread asks for the result. What a run needs of host and device memory is its RunContext, which
+// the worker keeps for the next run, so a warm run allocates nothing on the device and pins
+// nothing.
 //
 // Threads: one at a time.
 #pragma once
+
+#include "device/pinned_arena.h"
+#include "graph/builder.h"
+#include "run/run_builder.h"
 
 #include <precast/report.h>
 #include <precast/worker.h>
@@ -15,10 +20,6 @@
 #include <mutex>
 #include <optional>
 #include <vector>
-
-#include "device/pinned_arena.h"
-#include "graph/builder.h"
-#include "run/run_builder.h"
 
 namespace precast::detail {
 

@@ -1,8 +1,8 @@
 #include "sched/instance.h"
 
-#include <fmt/core.h>
-
 #include <precast/orchestrator.h>
+
+#include <fmt/core.h>
 
 #include <cstring>
 #include <utility>
@@ -55,12 +55,18 @@ bool Holds(const void* element, Compare compare, int64_t constant) {
   T value;
   std::memcpy(&value, element, sizeof(T));
   switch (compare) {
-    case Compare::equal: return std::cmp_equal(value, constant);
-    case Compare::not_equal: return std::cmp_not_equal(value, constant);
-    case Compare::less: return std::cmp_less(value, constant);
-    case Compare::less_equal: return std::cmp_less_equal(value, constant);
-    case Compare::greater: return std::cmp_greater(value, constant);
-    case Compare::greater_equal: return std::cmp_greater_equal(value, constant);
+    case Compare::equal:
+      return std::cmp_equal(value, constant);
+    case Compare::not_equal:
+      return std::cmp_not_equal(value, constant);
+    case Compare::less:
+      return std::cmp_less(value, constant);
+    case Compare::less_equal:
+      return std::cmp_less_equal(value, constant);
+    case Compare::greater:
+      return std::cmp_greater(value, constant);
+    case Compare::greater_equal:
+      return std::cmp_greater_equal(value, constant);
   }
   return false;
 }
@@ -75,15 +81,24 @@ bool ShouldRun(const Instance& instance, const abi::Task* task) {
   Compare compare = static_cast<Compare>(p.compare);
   switch (static_cast<DType>(p.dtype)) {
     case DType::boolean:
-    case DType::u8: return Holds<uint8_t>(element, compare, p.constant);
-    case DType::i8: return Holds<int8_t>(element, compare, p.constant);
-    case DType::i16: return Holds<int16_t>(element, compare, p.constant);
-    case DType::u16: return Holds<uint16_t>(element, compare, p.constant);
-    case DType::i32: return Holds<int32_t>(element, compare, p.constant);
-    case DType::u32: return Holds<uint32_t>(element, compare, p.constant);
-    case DType::i64: return Holds<int64_t>(element, compare, p.constant);
-    case DType::u64: return Holds<uint64_t>(element, compare, p.constant);
-    default: break;
+    case DType::u8:
+      return Holds<uint8_t>(element, compare, p.constant);
+    case DType::i8:
+      return Holds<int8_t>(element, compare, p.constant);
+    case DType::i16:
+      return Holds<int16_t>(element, compare, p.constant);
+    case DType::u16:
+      return Holds<uint16_t>(element, compare, p.constant);
+    case DType::i32:
+      return Holds<int32_t>(element, compare, p.constant);
+    case DType::u32:
+      return Holds<uint32_t>(element, compare, p.constant);
+    case DType::i64:
+      return Holds<int64_t>(element, compare, p.constant);
+    case DType::u64:
+      return Holds<uint64_t>(element, compare, p.constant);
+    default:
+      break;
   }
   Fail(ErrorCode::internal, "{}: predicate of dtype {}", instance.Describe(task), p.dtype);
 }
@@ -152,8 +167,7 @@ DType KernelContext::dtype(size_t i) const {
   if (i >= task->tensors) {
     Fail(ErrorCode::out_of_range, "kernel asks for tensor {}, the task has {}", i, task->tensors);
   }
-  return static_cast<DType>(
-      InstanceOf(instance_).layouts[abi::Arguments(task)[i].layout].dtype);
+  return static_cast<DType>(InstanceOf(instance_).layouts[abi::Arguments(task)[i].layout].dtype);
 }
 
 size_t KernelContext::tensors() const { return TaskOf(task_)->tensors; }

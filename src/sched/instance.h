@@ -4,14 +4,14 @@
 // Immutable while its tasks execute; shared by all threads.
 #pragma once
 
+#include "abi/image.h"
+#include "sched/kernel_table.h"
+
 #include <precast/kernel.h>
 
 #include <cstdint>
 #include <functional>
 #include <string>
-
-#include "abi/image.h"
-#include "sched/kernel_table.h"
 
 namespace precast::sched {
 

@@ -46,8 +46,8 @@ class Snapshot {
         continue;
       }
       const char* begin = instance.Pointer(argument.slot, argument.offset);
-      saved_.push_back({const_cast<char*>(begin),
-                        {begin, begin + instance.layouts[argument.layout].extent}});
+      saved_.push_back(
+          {const_cast<char*>(begin), {begin, begin + instance.layouts[argument.layout].extent}});
     }
   }
   void Restore() const {

@@ -2,9 +2,9 @@
 // defines what every other execution must give. It interprets the same bytes as the scheduler.
 #pragma once
 
-#include <cstdint>
-
 #include "sched/instance.h"
+
+#include <cstdint>
 
 namespace precast::sched {
 

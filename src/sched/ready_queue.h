@@ -4,8 +4,9 @@
 // Why private and FIFO: consumers become ready near their producers in program order, so a FIFO
 // walks the image almost sequentially and the next record can be prefetched. On a layered graph of
 // 100,000 tasks a throw-away prototype measured 53 ns a task with this queue, 105 ns with a
-// last-in-first-out one and 97 ns without the prefetch. A work-stealing deque was a few ns faster on
-// some empty graphs and 20 times slower when the machine was busy: its thief needs a core to spin on.
+// last-in-first-out one and 97 ns without the prefetch. A work-stealing deque was a few ns faster
+// on some empty graphs and 20 times slower when the machine was busy: its thief needs a core to
+// spin on.
 //
 // Layout: a ring of 4-byte task ids, a power of two in size, 16 ids a cache line.
 //
@@ -22,12 +23,12 @@
 //   abi::TaskId id = queue.Pop();   // 7
 #pragma once
 
+#include "abi/image.h"
+
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
-
-#include "abi/image.h"
 
 namespace precast::sched {
 
@@ -39,7 +40,8 @@ class ReadyQueue {
   size_t size() const { return tail_ - head_; }
 
   void Push(abi::TaskId id) {
-    if (size() == ring_.size()) [[unlikely]] Grow();
+    if (size() == ring_.size()) [[unlikely]]
+      Grow();
     ring_[tail_++ & (ring_.size() - 1)] = id;
   }
 

@@ -1,13 +1,13 @@
+#include "base/tensor_access.h"
+#include "platforms/registry.h"
+#include "worker/signature.h"
+#include "worker/worker_impl.h"
+
 #include <precast/worker.h>
 
 #include <algorithm>
 #include <random>
 #include <utility>
-
-#include "base/tensor_access.h"
-#include "platforms/registry.h"
-#include "worker/signature.h"
-#include "worker/worker_impl.h"
 
 namespace precast {
 
@@ -31,10 +31,16 @@ WorkerProperties ToWorkerProperties(const device::Properties& p) {
 
 WorkerImpl::WorkerImpl(WorkerOptions options, std::unique_ptr<device::Driver> driver)
     : options_(std::move(options)),
+      log_(ParseLogLevel(options_.log_level)),
       driver_(std::move(driver)),
       memory_(std::make_unique<device::DeviceMemory>(driver_.get())),
       kernels_(driver_.get(), std::string(platforms::BaseName(options_.platform))),
-      next_serial_(std::random_device()()) {}
+      next_serial_(std::random_device()()) {
+  device::Properties properties = driver_->properties();
+  log_.Info("worker on {}: {} cube and {} vector cores, {} bytes of memory, {} threads",
+            properties.platform, properties.cube_cores, properties.vector_cores,
+            properties.memory_bytes, properties.threads);
+}
 
 WorkerImpl::~WorkerImpl() {
   // Runs first: finishing one erases it from the set.
@@ -47,16 +53,19 @@ WorkerImpl::~WorkerImpl() {
     }
     run->Detach();
   }
-  memory_->DropViews();
+  auto report = [this](const std::optional<Error>& error) {
+    if (error) log_.Warn("closing the worker: {}", error->message());
+  };
+  report(memory_->DropViews());
   for (auto& context : contexts_) context->ReleasePinned();
   for (auto& [context, ticket] : quarantined_) context->ReleasePinned();
   for (auto& context : contexts_) context->ReleaseDevice();
   for (auto& [context, ticket] : quarantined_) context->block = 0;  // a kernel may still write it
-  memory_->FreeAll();
+  report(memory_->FreeAll());
   try {
     driver_->Reset();
-  } catch (const Error&) {
-    // Nothing of it is left here, and a destructor has nobody to tell.
+  } catch (const Error& error) {
+    report(error);
   }
 }
 
@@ -78,6 +87,8 @@ void WorkerImpl::Return(RunState* run, std::unique_ptr<RunContext> context,
   std::lock_guard lock(mutex_);
   in_flight_.erase(run);
   if (quarantined != 0) {
+    log_.Warn("a kernel of launch {} was given up; its memory is kept until it returns",
+              quarantined);
     quarantined_.push_back({std::move(context), quarantined});
   } else {
     contexts_.push_back(std::move(context));

@@ -6,6 +6,13 @@
 // Threads: every call from any thread.
 #pragma once
 
+#include "base/dynamic_library.h"
+#include "base/log.h"
+#include "device/device_memory.h"
+#include "device/driver.h"
+#include "run/kernel_registry.h"
+#include "run/run_state.h"
+
 #include <precast/worker.h>
 
 #include <atomic>
@@ -14,12 +21,6 @@
 #include <string>
 #include <unordered_set>
 #include <vector>
-
-#include "base/dynamic_library.h"
-#include "device/device_memory.h"
-#include "device/driver.h"
-#include "run/kernel_registry.h"
-#include "run/run_state.h"
 
 namespace precast::detail {
 
@@ -54,6 +55,7 @@ class WorkerImpl final : public ContextOwner {
   void ReleaseSettled();
 
   const WorkerOptions options_;
+  const Log log_;
   std::vector<DynamicLibrary> libraries_;  // kernels are in them, so they outlive the driver
   std::unique_ptr<device::Driver> driver_;
   std::unique_ptr<device::DeviceMemory> memory_;

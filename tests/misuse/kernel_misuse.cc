@@ -32,6 +32,17 @@ PRECAST_KERNEL(follows_a_wild_address, Core::vector)(const KernelContext& k) {
   k.pointer(0x123450);
 }
 
+// Index checks exist in checked builds only.
+PRECAST_KERNEL(indexes_outside, Core::vector)(const KernelContext& k) {
+  k.tensor<int64_t>(0)[8] = 0;
+}
+PRECAST_KERNEL(indexes_outside_an_axis, Core::vector)(const KernelContext& k) {
+  k.tensor<int64_t>(0)(-1) = 0;
+}
+PRECAST_KERNEL(indexes_another_rank, Core::vector)(const KernelContext& k) {
+  k.tensor<int64_t>(0)(0, 0) = 0;
+}
+
 /// A chain of five tasks; the third, "middle", runs `kernel`. Two have run before it, two wait.
 std::function<void(Worker&)> Running(const Kernel& kernel, uint32_t blocks = 1) {
   return Building([&kernel, blocks](Orchestrator& o, const Args& args) {
@@ -51,7 +62,7 @@ std::function<void(Worker&)> ReadOnly(const Kernel& kernel) {
 }  // namespace
 
 std::vector<Misuse> KernelMisuse() {
-  return {
+  std::vector<Misuse> misuse = {
       {"kernel_that_throws",
        ErrorCode::kernel_failed,
        {"task 2 'middle'", "kernel throws", "divided by a cucumber", "2 of 5"},
@@ -124,6 +135,21 @@ std::vector<Misuse> KernelMisuse() {
          o.submit(kIdle, {inout(args.tensor(0))});
        })},
   };
+  if (detail::kCheckBounds) {
+    misuse.push_back({"kernel_that_indexes_outside",
+                      ErrorCode::out_of_range,
+                      {"'middle'", "indexes_outside", "element 8", "7 allowed"},
+                      Running(indexes_outside)});
+    misuse.push_back({"kernel_that_indexes_outside_an_axis",
+                      ErrorCode::out_of_range,
+                      {"'middle'", "indexes_outside_an_axis", "-1", "axis 0", "7 allowed"},
+                      Running(indexes_outside_an_axis)});
+    misuse.push_back({"kernel_that_indexes_another_rank",
+                      ErrorCode::out_of_range,
+                      {"'middle'", "indexes_another_rank", "2", "rank 1"},
+                      Running(indexes_another_rank)});
+  }
+  return misuse;
 }
 
 // A kernel that exceeds its time budget. Its memory is given back once it returns, so this is no

@@ -228,6 +228,14 @@ std::vector<Misuse> OrchestrationMisuse() {
          new (memory) Scope(o.scope());
          Bump(o, x);
        })},
+      {"failure_after_child_memory_was_set",
+       ErrorCode::fatal,
+       {"too late", "set_tensor_data", "bytes 16 … 31", "child memory"},
+       DoingOnDevice([](Orchestrator& o, const Tensor& x) {
+         o.set_tensor_data<int64_t>(x, {2}, 5);
+         o.set_tensor_data<int64_t>(x, {3}, 5);
+         o.report_fatal(1, "too late");
+       })},
       // What failed before stays failed, what was right stays submitted: the run itself succeeds,
       // so the error is thrown by hand.
       {"error_that_the_orchestration_catches",

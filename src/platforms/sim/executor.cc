@@ -96,6 +96,7 @@ class Executor::Impl : public std::enable_shared_from_this<Impl> {
   Run* NextQueued() { return next_to_begin_ < next_ticket_ ? Find(next_to_begin_) : nullptr; }
   void EnsureLanes(int pool_lanes);
   void StartThread(size_t index);
+  void StartWatchdog();
   void SetRunning(Run& run);
   void BeginNextOnPool();
   void StartOnPool(Run& run);
@@ -152,9 +153,7 @@ device::Ticket Executor::Impl::Execute(const device::Launch& launch) {
          Missing(), kMaxAbandoned - 1);
   }
   EnsureLanes(own_threads ? threads : threads - 1);
-  if (watched && !watchdog_.joinable()) {
-    watchdog_ = std::thread([this] { Watch(); });
-  }
+  if (watched && !watchdog_.joinable()) StartWatchdog();
   runs_.push_back(std::make_unique<Run>(launch, next_ticket_,
                                         sched::Instance(image, kernels_, memory_), crew_, limits));
   runs_.back()->launch.caller_waits = !own_threads;
@@ -212,8 +211,8 @@ bool Executor::Impl::Settled(device::Ticket ticket) const {
   });
 }
 
-/// Drops the collected runs whose kernels have all returned, and their lanes. (Lanes stay as long as
-/// the run goes on: others may work on a job of theirs.)
+/// Drops the collected runs whose kernels have all returned, and their lanes. (Lanes stay as long
+/// as the run goes on: others may work on a job of theirs.)
 void Executor::Impl::ForgetSettled() {
   auto missing = [this](device::Ticket ticket) {
     return std::any_of(abandoned_.begin(), abandoned_.end(), [ticket](const Abandoned& lane) {
@@ -222,8 +221,7 @@ void Executor::Impl::ForgetSettled() {
   };
   std::erase_if(quarantined_, [&](const std::unique_ptr<Run>& run) {
     if (missing(run->ticket)) return false;
-    std::erase_if(abandoned_,
-                  [&](const Abandoned& lane) { return lane.ticket == run->ticket; });
+    std::erase_if(abandoned_, [&](const Abandoned& lane) { return lane.ticket == run->ticket; });
     return true;
   });
 }
@@ -462,6 +460,14 @@ void Executor::Impl::RecordOutcome(Run& run) {
 }
 
 // The watchdog.
+
+void Executor::Impl::StartWatchdog() {
+  try {
+    watchdog_ = std::thread([this] { Watch(); });
+  } catch (const std::system_error& error) {
+    Fail(ErrorCode::out_of_memory, "can't start a thread to watch kernels: {}", error.what());
+  }
+}
 
 void Executor::Impl::Watch() {
   std::unique_lock lock(mutex_);

@@ -42,8 +42,8 @@ class Executor {
 
   bool Settled(device::Ticket ticket) const;
 
-  /// Threads that were given up inside a kernel and have not returned. While there are any, device memory must stay
-  /// mapped.
+  /// Threads that were given up inside a kernel and have not returned. While there are any, device
+  /// memory must stay mapped.
   int abandoned() const;
 
  private:
