@@ -175,7 +175,8 @@ LiveRegion* RegionGrid::AddPlainly(Grid& grid, bool write, LiveRegion& first, Ke
   Which which = write ? kAll : kWritten;
   if (grid.count[which] != c.count[which] || c.beyond) return nullptr;
   for (int i = 0; i < 3; ++i) {
-    if (at[i] + grid.size[i] > (cell[i] + uint64_t{1}) * c.cell[i].value) return nullptr;
+    if (at[i] + c.shift[i] + grid.size[i] > (cell[i] + uint64_t{1}) * c.cell[i].value)
+      return nullptr;
   }
   LiveRegion* found = nullptr;
   if (line != nullptr && line->cell[cell[2] & 7] != 0) {
@@ -213,7 +214,7 @@ LiveRegion& RegionGrid::Insert(Grid& grid, bool written, Spot& spot, uint64_t be
   MakeRoom();
   if (spot.size_class == 0) {
     Point size = SizeOf(spot);
-    EnterClass(spot, AddClass(grid, size));
+    EnterClass(spot, AddClass(grid, spot));
     if (grid.layout == layout && grid.size == size) grid.size_class = spot.size_class;
   }
   SizeClass& c = classes_[spot.size_class];
@@ -262,7 +263,8 @@ uint32_t RegionGrid::FindClass(const Grid& grid, const Point& size) const {
   return 0;
 }
 
-uint32_t RegionGrid::AddClass(Grid& grid, const Point& size) {
+uint32_t RegionGrid::AddClass(Grid& grid, const Spot& spot) {
+  Point size = SizeOf(spot);
   Spot all = Everything(grid);
   SizeClass c{};
   // Cells and rows are numbered with 32 bits.
@@ -271,7 +273,11 @@ uint32_t RegionGrid::AddClass(Grid& grid, const Point& size) {
   c.cell[0] = Divider::By(std::max(size[0], (all.last[0] >> kPlaneBits) + 1));
   c.cell[1] = Divider::By(std::max(size[1], (all.last[1] >> row_bits) + 1));
   c.cell[2] = Divider::By(std::max(size[2], (all.last[2] >> kRowBits) + 1));
-  for (int i = 0; i < 3; ++i) c.log[i] = SizeLog(size[i]);
+  for (int i = 0; i < 3; ++i) {
+    c.log[i] = SizeLog(size[i]);
+    uint64_t cell = c.cell[i].value;
+    c.shift[i] = i == 0 ? 0 : (cell - spot.first[i] % cell) % cell;
+  }
   c.next = grid.newest_class;
   Cell last = c.At(all.last);
   c.rows_of_plane = last[1] + 1;

@@ -160,6 +160,7 @@ class RegionGrid {
 
   struct SizeClass {
     std::array<Divider, 3> cell;
+    Point shift;                    // so that a cell begins where the first region did
     uint32_t rows_of_plane;         // in cells
     uint32_t next;                  // class of the same grid
     uint32_t count[2];              // regions: all, written
@@ -170,10 +171,10 @@ class RegionGrid {
     uint8_t levels;                 // of nodes
     uint8_t row_bits, column_bits;  // of a child in its node: together 6
 
-    Cell At(const Point& point) const {
-      return {point[0] == 0 ? 0 : static_cast<uint32_t>(cell[0].Quotient(point[0])),
-              static_cast<uint32_t>(cell[1].Quotient(point[1])),
-              static_cast<uint32_t>(cell[2].Quotient(point[2]))};
+    Cell At(const Point& p) const {
+      return {static_cast<uint32_t>(p[0] == 0 ? 0 : cell[0].Quotient(p[0] + shift[0])),
+              static_cast<uint32_t>(cell[1].Quotient(p[1] + shift[1])),
+              static_cast<uint32_t>(cell[2].Quotient(p[2] + shift[2]))};
     }
     uint32_t RowOf(const Cell& at) const { return at[0] * rows_of_plane + at[1]; }
   };
@@ -188,7 +189,7 @@ class RegionGrid {
     spot.last_cell = classes_[size_class].At(spot.last);
   }
   uint32_t FindClass(const Grid& grid, const Point& size) const;
-  uint32_t AddClass(Grid& grid, const Point& size);
+  uint32_t AddClass(Grid& grid, const Spot& spot);
 
   [[gnu::noinline]] LiveRegion* FindIn(uint32_t* cell, uint64_t begin, uint32_t layout,
                                        const BoxTable& boxes);

@@ -249,6 +249,8 @@ class Checker {
     }
     uint32_t dice = Below(random_, 32);
     Kind kind = dice == 0 ? Kind::unordered : dice < 16 ? Kind::read : Kind::write;
+    // The whole is often written, so that there is much to come of it.
+    if (region.layout->extent == kBytes && Below(random_, 4) != 0) kind = Kind::write;
     bool first = std::none_of(records_.begin(), records_.end(),
                               [&](const Record& r) { return r.buffer == buffer; });
     if (first && task > 1 && Below(random_, 2) == 0) {

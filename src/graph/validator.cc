@@ -304,6 +304,11 @@ void Validator::CheckArguments(const abi::Task& task) {
       Bad("task {}: tensor {} takes {} bytes from byte {} of slot {}, which has {}", task.number, i,
           extent, argument.offset, argument.slot, bytes);
     }
+    uint32_t element = layouts_[argument.layout].element_bytes;
+    if (argument.offset % element != 0 || slots_[argument.slot].address % element != 0) {
+      Bad("task {}: tensor {} at byte {} of slot {} is not aligned to its {} byte elements",
+          task.number, i, argument.offset, argument.slot, element);
+    }
   }
   for (uint32_t i = 0; i < task.scalars; ++i) {
     uint32_t dtype = abi::Scalars(&task)[i].dtype;

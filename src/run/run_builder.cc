@@ -92,6 +92,12 @@ void RunBuilder::ImportArguments(ArgList args) {
     } else {
       const run::HostArguments::Span& span = host_.spans()[host_.arguments()[next_host++].span];
       uint64_t offset = static_cast<uint64_t>(TensorAccess::HostData(tensor) - span.begin);
+      if (offset % SizeOf(tensor.dtype()) != 0) {
+        Fail(ErrorCode::invalid_argument,
+             "argument {} of the run ({}) begins {} bytes into memory that it shares with another "
+             "argument: not a multiple of its {} byte elements",
+             i, tensor.ToString(), offset, SizeOf(tensor.dtype()));
+      }
       args_.tensors_.push_back(graph_.MakeTensor(tensor, span.buffer, offset, read_only));
     }
   }

@@ -48,7 +48,7 @@ class ReadyQueue {
   /// Requires: not empty.
   abi::TaskId Pop() { return ring_[head_++ & (ring_.size() - 1)]; }
 
-  /// The id that Pop will give after the next one, to prefetch its record. Requires: not empty.
+  /// The id that Pop will give next, to prefetch its record. Requires: not empty.
   abi::TaskId Peek() const { return ring_[head_ & (ring_.size() - 1)]; }
 
   /// Moves the newest `count` ids to `target`, oldest of them first. Requires: count <= size().

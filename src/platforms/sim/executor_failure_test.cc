@@ -237,9 +237,10 @@ TEST(ExecutorTest, KeepsToTheNumberOfThreads) {
                {.blocks = i % 10 == 0 ? 10u : 1u});
     }
     executor.LoadKernels(0, g.kernels());
-    for (bool caller_waits : {true, false}) {
+    // On a busy machine it may take some rounds until a second thread gets a processor.
+    for (int round = 0; round < 2 || (threads > 1 && crowd.most < 2 && round < 200); ++round) {
       TestImage image = g.Seal();
-      device::Launch launch = LaunchOf(image, caller_waits);
+      device::Launch launch = LaunchOf(image, round % 2 == 0);
       launch.threads = threads;
       EXPECT_TRUE(RunLaunch(executor, launch).ok);
     }
