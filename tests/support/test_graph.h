@@ -20,6 +20,7 @@
 #include <precast/tensor.h>
 
 #include <cstddef>
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -165,7 +166,7 @@ class TestGraph {
   std::vector<std::vector<char>>& storage() { return storage_; }
   /// Sets every byte of every slot.
   void Fill(char value) {
-    for (std::vector<char>& bytes : storage_) std::memset(bytes.data(), value, bytes.size());
+    for (std::vector<char>& bytes : storage_) std::fill(bytes.begin(), bytes.end(), value);
   }
 
  private:
