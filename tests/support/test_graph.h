@@ -19,8 +19,8 @@
 #include <precast/kernel.h>
 #include <precast/tensor.h>
 
-#include <cstddef>
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
