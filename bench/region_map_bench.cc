@@ -12,6 +12,7 @@
 
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <numeric>
 #include <random>
@@ -273,6 +274,28 @@ void Windows(benchmark::State& state) {
   Report(state, accesses, edges);
 }
 BENCHMARK(Windows)->Name("windows over blocks")->Arg(100)->Arg(100'000);
+
+// The heap planner: tensors placed in fresh bytes; in a loop whose body is a scope, where the dead
+// tensors' users precede (reuse 1) or the heap is too small (reuse 2).
+void Heap(benchmark::State& state) {
+  constexpr uint32_t kTensors = 10'000, kOfScope = 4;
+  constexpr uint64_t kTensorBytes = 4096;
+  auto reuse = state.range(0);
+  HeapPlanner heap;
+  uint64_t placed = 0;
+  for (auto _ : state) {
+    heap.Clear(reuse == 2 ? kTensorBytes * kOfScope * 10 : kTensorBytes * kTensors);
+    for (BufferId i = 0; i < kTensors; ++i) {
+      benchmark::DoNotOptimize(heap.Place(i, kTensorBytes, [&](BufferId) { return reuse == 1; }));
+      if (reuse != 0 && i % kOfScope == kOfScope - 1) {
+        for (BufferId dead = i + 1 - kOfScope; dead <= i; ++dead) heap.Retire(dead);
+      }
+    }
+    placed += kTensors;
+  }
+  Report(state, placed, 0);
+}
+BENCHMARK(Heap)->Name("heap, per tensor (reuse)")->Arg(0)->Arg(1)->Arg(2);
 
 }  // namespace
 }  // namespace precast::graph

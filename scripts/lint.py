@@ -56,7 +56,7 @@ def tree_files():
 
 
 def is_test(path):
-    return path.endswith("_test.cc")
+    return path.endswith(("_test.cc", "_test.h"))
 
 
 def includes(lines):

@@ -107,7 +107,8 @@ void HeapPlanner::Retire(BufferId buffer) {
 // asked about; 0 if none.
 uint32_t HeapPlanner::BestRecent(uint64_t size, uint32_t* asked) const {
   uint32_t best = kRecent;
-  for (uint32_t i = 0; i < recent_used_; ++i) {
+  for (uint32_t age = 1; age <= recent_used_; ++age) {
+    uint32_t i = (recent_next_ + kRecent - age) % kRecent;
     if ((*asked >> i & 1) != 0) continue;
     const Block& b = blocks_[recent_[i]];
     if (!b.dead || b.bytes < size) continue;

@@ -15,8 +15,8 @@
 // bytes run out, any dead range that fits is taken, with edges.
 //
 // Why segregated lists of ranges, with neighbours linked: Place and Retire take constant time for
-// any number of live and dead tensors (about 10 ns; a std::map by address costs ten times that and
-// allocates).
+// any number of live and dead tensors, 7 ns for fresh bytes and 50 to 80 for a tensor that reuses
+// some; maps ordered by address and by size took 24 and 146, and allocate.
 //
 // Invariants
 //   H1  Blocks lie side by side from offset 0 to the peak. A live one is one tensor; a dead one is
@@ -57,13 +57,14 @@ class HeapPlanner {
   void Clear(uint64_t budget);
 
   /// Places `bytes` bytes for `buffer`. `precedes(BufferId dead)` says whether all users of a dead
-  /// buffer already precede the task that names `buffer`; it is asked at most kRecent times.
+  /// buffer already precede the task that names `buffer`; it is asked at most kAsked times.
   /// Throws `Error{out_of_memory}` and changes nothing when the bytes cannot fit.
   /// Requires: `buffer` was not placed yet.
   template <typename Precedes>
   Placement Place(BufferId buffer, uint64_t bytes, Precedes&& precedes) {
     uint64_t size = SizeFor(bytes);
-    for (uint32_t asked = 0; recent_used_ != 0;) {
+    uint32_t asked = 0;  // a bit for each of recent_
+    for (uint32_t i = 0; i < kAsked && recent_used_ != 0; ++i) {
       uint32_t block = BestRecent(size, &asked);
       if (block == 0) break;
       if (precedes(blocks_[block].owner)) return TakeOrdered(block, buffer, size);
@@ -71,7 +72,7 @@ class HeapPlanner {
     if (size <= budget_ - peak_) return {PutFresh(buffer, size), false, {}};
     return TakeDead(buffer, bytes, size);
   }
-  static constexpr uint32_t kRecent = 8;
+  static constexpr uint32_t kRecent = 8, kAsked = 4;
 
   /// The scope of `buffer` ended: its bytes may be used again. Does nothing for a buffer that was
   /// not placed, or retired before.

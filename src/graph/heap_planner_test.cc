@@ -62,7 +62,7 @@ TEST(HeapPlanner, TheBestOfTheLastOnesIsTaken) {
   for (BufferId i = 0; i < 20; i += 2) heap.Retire(i);
   int asked = 0;
   heap.Place(20, kUnit, [&](BufferId) { return ++asked > 100; });
-  EXPECT_EQ(asked, 8);
+  EXPECT_EQ(asked, 4);
   std::vector<BufferId> order;
   heap.Place(21, 5 * kUnit, [&](BufferId dead) {
     order.push_back(dead);

@@ -15,7 +15,8 @@
 //
 // Why a hash grid: a prototype paid 83 ns a tile at 10,000 tiles and 104 at 1,000,000; bands with a
 // B-tree paid 136 and 302; a B-tree over byte extents 590 at 100,000, because a tile's extent meets
-// that of √n others. The short cuts (FindOrAdd) halve what the general way costs here.
+// that of √n others. The short cut (FindOrAdd) halves what this one costs, from 113 to 52 ns a task
+// of a wavefront over 10,000 tiles, with three accesses each.
 //
 // Invariants
 //   G1  A live region stands in exactly one cell, of the class that its size gives under the

@@ -14,17 +14,17 @@
 // Invariants
 //   R1  For each pair of tasks whose accesses share a byte, one of them a write, there is a path of
 //       edges from the earlier to the later task.
-//   R2  Each edge is between two tasks with accesses that Overlaps() says may overlap, one of them
-//   a
-//       write, or comes from Claim.
-//   R3  Let E be a live region and a an access to another live region that overlaps E, after E's
-//   last
-//       write. If a writes, E has kForeignWrite; if it reads, E has kForeignRead or kForeignWrite,
-//       or nobody wrote E and the buffer has other live regions, in which case E has kForeignRead
-//       at any rate. Without the flags, E's own accesses are all that counts.
-//   R4  A region may be listed several times. Its newest entry is the one that is found, if any is.
-//   R5  An access of E older than E's writer is not kept: the writer comes after it. Likewise no
-//       edge is made from an access older than a writer that covers the whole region asked for.
+//   R2  Each edge is between two tasks with accesses that may overlap, as Overlaps() sees it, one
+//       of them a write; or it comes from Claim.
+//   R3  Let E and F be live regions that overlap, and a an access to F after E's last write. If a
+//       writes, E has kForeignWrite; if it reads, E has one of the two flags. A region that was
+//       only read has kForeignRead whenever its buffer has other live regions. So without flags,
+//       E's own accesses are all that counts.
+//   R4  A region may be listed several times. Its newest entry is the one found, if any is.
+//   R5  Accesses to E from before E's last write are not kept: the write comes after them. Also,
+//       no edge is made from an access older than a write that covers all of the region in hand.
+//   R6  If E was last accessed before a write to a live region that overlaps it, E has
+//       kForeignWrite. So a search under R5 may pass over E without setting its flags.
 //
 // An exception of `edge` or std::bad_alloc leaves a state that only Clear and the destructor
 // accept.

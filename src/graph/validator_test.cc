@@ -223,6 +223,8 @@ const std::vector<Damage>& Damages() {
        [](H& h, char*) { Argument(TaskNumber(h, 0), 0).offset = 4; }},
       {"task 0: tensor 0 takes 96 bytes from byte 18446744073709551615",
        [](H& h, char*) { Argument(TaskNumber(h, 0), 0).offset = ~uint64_t{0}; }},
+      {"task 11: tensor 0 at byte 26 of slot 1 is not aligned to its 4 byte elements",
+       [](H& h, char*) { Argument(TaskNumber(h, 11), 0).offset -= 2; }},
       {"task 0: scalar 0 has dtype 0",
        [](H& h, char*) { const_cast<abi::Scalar*>(abi::Scalars(&TaskNumber(h, 0)))->dtype = 0; }},
       {"is no later task", [](H& h, char*) { TaskNumber(h, 0).consumer[0] += 1; }},

@@ -28,8 +28,8 @@
 // owner announces itself, then looks at `give_up`; the other side sets it, then looks for the
 // owner. Those four accesses are sequentially consistent, so at least one of them sees the other.
 //
-// `Sync` supplies the atomics: sched/host_sync.h for threads of the host, sched/model_sync.h in the
-// interleaving test.
+// `Sync` supplies the atomics: sched/host_sync.h for threads of the host, sched/model_sync_test.h
+// in the interleaving test.
 #pragma once
 
 #include <atomic>

@@ -105,16 +105,17 @@ TEST_P(HostAccessTest, GetWaitsForTheRunThatWrites) {
   worker_.copy_to(t, Counted(4));
   worker_.copy_to(other, Counted(4, 50));
   RunHandle writer = worker_.submit(BumpAfterGate, {inout(t), int64_t{1}, Address(gate_)});
-  std::thread opener([this] {
-    std::this_thread::sleep_for(20ms);
-    gate_.Open();
-  });
   int64_t waited = 0, not_waited = 0;
   bool done = true;
+  std::thread opener;
   worker_.run(
       [&](Orchestrator& o, const Args& args) {
         not_waited = o.get_tensor_data<int64_t>(args.tensor(1), {1});
         done = writer.done();
+        opener = std::thread([this] {
+          std::this_thread::sleep_for(10ms);
+          gate_.Open();
+        });
         waited = o.get_tensor_data<int64_t>(args.tensor(0), {3});
         o.submit(kNoKernel, {in(args.tensor(0))});
       },

@@ -178,7 +178,7 @@ class TimeoutTest : public testing::TestWithParam<std::string> {
           o.submit(sleeps, {inout(args.tensor(0))}, {.name = "stuck"});
           o.submit(bump, {inout(args.tensor(0)), int64_t{1}});
         },
-        {inout(x)}, {.kernel_timeout = std::chrono::milliseconds(50)});
+        {inout(x)}, {.kernel_timeout = std::chrono::milliseconds(200)});
   }
   static void ExpectWorks(Worker& worker) {
     std::vector<int64_t> x(8);
@@ -198,7 +198,7 @@ TEST_P(TimeoutTest, FailsTheRunAndTheWorkerGoesOn) {
   ExpectWorks(worker);
   Bytes in_use = worker.properties().memory_in_use;
   for (int round = 0; round < 2; ++round) {
-    ExpectError(ErrorCode::timeout, {"task 1 'stuck'", "kernel sleeps", "50 ms", "1 of 3"},
+    ExpectError(ErrorCode::timeout, {"task 1 'stuck'", "kernel sleeps", "200 ms", "1 of 3"},
                 [&] { Sleep(worker); });
     ExpectWorks(worker);  // while the kernel still sleeps
   }

@@ -1,6 +1,8 @@
 // malloc, free, copies, addresses.
 #include "misuse/misuse.h"
 
+#include <atomic>
+
 namespace precast::misuse {
 namespace {
 
@@ -98,20 +100,27 @@ Misuse FreeNothing() {
           }};
 }
 
+std::atomic<bool> may_end;
+PRECAST_KERNEL(runs_until_told, Core::vector)(const KernelContext&) { may_end.wait(false); }
+
 Misuse FreeInFlight() {
   return {"free_while_a_run_uses_it",
           ErrorCode::invalid_argument,
           {"i64[8]", "in flight"},
           [](Worker& worker) {
             DeviceTensor t(worker, {8});
-            worker.memset(*t, 0);
+            may_end = false;
             RunHandle run = worker.submit(
                 [](Orchestrator& o, const Args& args) {
-                  for (int64_t i = 0; i < 40; ++i) {
-                    o.submit(scenes::slow_bump, {inout(args.tensor(0)), i});
-                  }
+                  o.submit(runs_until_told, {in(args.tensor(0))});
                 },
-                {inout(*t)});
+                {in(*t)});
+            struct AtTheEnd {  // before the handle waits
+              ~AtTheEnd() {
+                may_end = true;
+                may_end.notify_all();
+              }
+            } tell;
             worker.free(*t);
           }};
 }
