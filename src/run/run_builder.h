@@ -80,11 +80,21 @@ class RunBuilder {
     std::string what;  // only when needed: see Describe
   };
 
-  void CheckOpen() const;
+  void CheckOpen() const {
+    if (!open_) [[unlikely]]
+      FailClosed();
+  }
+  [[noreturn]] static void FailClosed();
   void ImportArguments(ArgList args);
   Tensor Import(const Tensor& device, bool read_only);
-  uint32_t KernelIndex(const Kernel& kernel);
+  uint32_t KernelIndex(const Kernel& kernel) {
+    const CachedKernel& cached = CacheFor(kernel);
+    bool hit = cached.function == kernel.function && cached.name == kernel.name;
+    return hit ? cached.index : FindKernel(kernel);
+  }
+  uint32_t FindKernel(const Kernel& kernel);
   Task Append(graph::TaskSpec& spec, ArgList args, const SubmitOptions& options);
+  Task AppendWithOptions(graph::TaskSpec& spec, ArgList args, const SubmitOptions& options);
   Range Locate(const char* call, const Tensor& tensor, std::span<const int64_t> index, DType dtype,
                int64_t count);
   std::string Describe(const char* call, const Range& range, std::span<const int64_t> index) const;
@@ -115,10 +125,13 @@ class RunBuilder {
 
   struct CachedKernel {
     KernelFunction function = nullptr;
-    const char* name = nullptr;
+    const char* name = "";
     uint32_t index = 0;
   };
   static constexpr size_t kCachedKernels = 64;
+  CachedKernel& CacheFor(const Kernel& kernel) {
+    return kernel_cache_[(reinterpret_cast<uintptr_t>(kernel.function) >> 4) % kCachedKernels];
+  }
   CachedKernel kernel_cache_[kCachedKernels];
   std::vector<abi::TaskId> after_;
 };
