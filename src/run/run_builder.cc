@@ -343,13 +343,13 @@ void RunBuilder::Get(const Tensor& tensor, std::span<const int64_t> index, DType
                      void* values, int64_t count) {
   constexpr const char* kCall = "get_tensor_data";
   Range range = Locate(kCall, tensor, index, dtype, count);
-  const Builder::Buffer& buffer = graph_.buffer(range.buffer);
+  const graph::Buffer& buffer = graph_.buffer(range.buffer);
   if (buffer.kind == Builder::BufferKind::created) {
     Fail(ErrorCode::not_ready,
          "{}: it lives in the graph heap of this run; no value exists before the run executes",
          Describe(kCall, range, index));
   }
-  if (buffer.is(Builder::Buffer::kModified)) {
+  if (buffer.is(graph::Buffer::kModified)) {
     if (abi::TaskId writer = graph_.FindWriter(range.tensor)) {
       Fail(ErrorCode::not_ready,
            "{}: {} of this run writes it and has not run; read it before that submit, or in a "
@@ -379,7 +379,7 @@ void RunBuilder::Set(const Tensor& tensor, std::span<const int64_t> index, DType
                      const void* values, int64_t count) {
   constexpr const char* kCall = "set_tensor_data";
   Range range = Locate(kCall, tensor, index, dtype, count);
-  const Builder::Buffer& buffer = graph_.buffer(range.buffer);
+  const graph::Buffer& buffer = graph_.buffer(range.buffer);
   if (buffer.kind == Builder::BufferKind::created) {
     Fail(ErrorCode::not_ready,
          "{}: it lives in the graph heap of this run; let a task write it, or give alloc a fill "

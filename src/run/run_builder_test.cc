@@ -72,10 +72,8 @@ TEST_F(RunBuilderTest, ClaimsEachAllocationOnceAndLetsGo) {
   ASSERT_EQ(builder_.uses().size(), 2u);
   EXPECT_EQ(builder_.uses()[0].address, memory_.Of(a_));
   EXPECT_EQ(builder_.uses()[1].bytes, 64u);
-  EXPECT_TRUE(
-      builder_.graph().buffer(builder_.uses()[0].buffer).is(graph::Builder::Buffer::kModified));
-  EXPECT_FALSE(
-      builder_.graph().buffer(builder_.uses()[1].buffer).is(graph::Builder::Buffer::kModified));
+  EXPECT_TRUE(builder_.graph().buffer(builder_.uses()[0].buffer).is(graph::Buffer::kModified));
+  EXPECT_FALSE(builder_.graph().buffer(builder_.uses()[1].buffer).is(graph::Buffer::kModified));
   EXPECT_FALSE(CanFree(a_));
   EXPECT_FALSE(CanFree(b_));
   builder_.Release();

@@ -165,8 +165,8 @@ void RunState::Bind(const Orchestration& orchestration, ArgList args, const Prog
   std::lock_guard lock(owner_->launch_mutex());
   ticket_ = driver.Execute(launch);
   for (const RunBuilder::Use& use : builder.uses()) {
-    context_->device.memory->MarkUse(
-        use.allocation, ticket_, graph.buffer(use.buffer).is(graph::Builder::Buffer::kModified));
+    context_->device.memory->MarkUse(use.allocation, ticket_,
+                                     graph.buffer(use.buffer).is(graph::Buffer::kModified));
   }
 }
 
