@@ -98,7 +98,7 @@ TEST_F(RunBuilderTest, LetsGoAfterAFailedOrchestration) {
               o.submit(touch, {in(b_)});
               throw 1;
             }),
-            "the orchestration threw an object that is not a std::exception");
+            "the orchestration threw: an object that is not a std::exception");
   builder_.Release();
   EXPECT_TRUE(CanFree(a_));
   EXPECT_TRUE(CanFree(b_));
