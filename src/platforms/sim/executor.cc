@@ -510,16 +510,16 @@ void Executor::Impl::Watch() {
 /// when it was the last active lane: the run has ended.
 bool Executor::Impl::GiveUpLane(size_t index, Run& run, uint64_t pulse) {
   Lane& lane = *lanes_[index];
-  abi::TaskId id = lane.task.load(std::memory_order_relaxed);
+  sched::TaskRef ref = lane.task.load(std::memory_order_relaxed);
   uint64_t item = lane.item.load(std::memory_order_relaxed);
   if (!lane.pulse.compare_exchange_strong(pulse, pulse | Lane::kAbandoned,
                                           std::memory_order_acq_rel)) {
     return false;  // it returned just now
   }
-  const abi::Task* task = abi::TaskAt(run.instance().image, id);
+  auto [instance, task] = run.Find(ref);
   run.Fail(Error(
       ErrorCode::timeout,
-      fmt::format("{}: block {} did not return within {} ms", run.instance().Describe(task),
+      fmt::format("{}: block {} did not return within {} ms", instance->Describe(task),
                   item % task->blocks,
                   std::chrono::duration<double, std::milli>(run.launch.kernel_timeout).count())));
   run.outcome.quarantined = true;
