@@ -147,7 +147,7 @@ class GraphRun {
   static constexpr double kSampleNs = 1'000;
   static constexpr double kMaxSample = 32;  // tasks
 
-  static TaskRef RefOf(const Place& place) {
+  static TaskRef RefOf(Place place) {
     return TaskRef{place.instance->number} << 32 | IdOf(place);
   }
 
@@ -174,11 +174,15 @@ class GraphRun {
           return;
         }
       }
-      *current = Find(ref);
-      bool complete = Execute(lane, *current);
+      // By value from here on, in registers: a copy of a Place that was just written to memory costs
+      // as much as all the rest.
+      Place place = Find(ref);
+      current->instance = place.instance;
+      current->task = place.task;
+      bool complete = Execute(lane, place);
       if (lane.abandoned) [[unlikely]]
         return;
-      if (complete) next = Complete(lane, *current);
+      if (complete) next = Complete(lane, place);
       if (--lane.until_sample == 0) Sample(lane, next != 0);
       if (limits_.lanes > 1 && crew_.spinning.load(std::memory_order_relaxed) > 0) {
         Share(lane, next != 0, false);
@@ -188,7 +192,7 @@ class GraphRun {
 
   /// Runs a ready task. False when it has not ended: lanes that joined it are still at it, the last
   /// of which completes; or it is a graph task, which its last inner task completes.
-  bool Execute(Lane<Sync>& lane, const Place& place) {
+  bool Execute(Lane<Sync>& lane, Place place) {
     const abi::Task* task = place.task;
     const Instance& instance = *place.instance;
     if (task->kernel == abi::kNoKernel) return true;
@@ -256,14 +260,14 @@ class GraphRun {
     return job.done.fetch_add(ran, std::memory_order_acq_rel) + ran == job.items;
   }
 
-  void Instantiate(Lane<Sync>& lane, const Place& place) {
+  void Instantiate(Lane<Sync>& lane, Place place) {
     const Instance* made = MakeInstance(*place.instance, place.task, true);
     const abi::TaskId* roots = abi::At<abi::TaskId>(made->image, made->header->roots);
     TaskRef instance = TaskRef{made->number} << 32;
     for (uint64_t i = 0; i < made->header->roots.count; ++i) lane.ready.Push(instance | roots[i]);
   }
 
-  void Call(Lane<Sync>& lane, const Place& place, uint64_t item) {
+  void Call(Lane<Sync>& lane, Place place, uint64_t item) {
     if (!limits_.watched && !limits_.measure) [[likely]] {
       RunItem(*place.instance, place.task, item);
       return;
@@ -305,7 +309,7 @@ class GraphRun {
     }
   }
 
-  TaskRef Release(Lane<Sync>& lane, const Place& place, bool alone) {
+  TaskRef Release(Lane<Sync>& lane, Place place, bool alone) {
     const abi::Task* task = place.task;
     const Instance& instance = *place.instance;
     uint32_t count = task->consumers;
@@ -438,13 +442,13 @@ class GraphRun {
 
   bool Stopped() const { return stop_.load(std::memory_order_relaxed); }
 
-  static abi::TaskId IdOf(const Place& place) {
+  static abi::TaskId IdOf(Place place) {
     return static_cast<abi::TaskId>((reinterpret_cast<const char*>(place.task) -
                                      static_cast<const char*>(place.instance->image)) /
                                     abi::kUnit);
   }
 
-  static std::string Where(const Place& place) {
+  static std::string Where(Place place) {
     return place.task == nullptr ? std::string() : place.instance->Describe(place.task) + ": ";
   }
 
