@@ -147,9 +147,7 @@ class GraphRun {
   static constexpr double kSampleNs = 1'000;
   static constexpr double kMaxSample = 32;  // tasks
 
-  static TaskRef RefOf(Place place) {
-    return TaskRef{place.instance->number} << 32 | IdOf(place);
-  }
+  static TaskRef RefOf(Place place) { return TaskRef{place.instance->number} << 32 | IdOf(place); }
 
   void Loop(Lane<Sync>& lane, BlockJob<Sync>* job, Place* current) {
     TaskRef next = 0;
@@ -174,8 +172,8 @@ class GraphRun {
           return;
         }
       }
-      // By value from here on, in registers: a copy of a Place that was just written to memory costs
-      // as much as all the rest.
+      // By value from here on, in registers: a copy of a Place that was just written to memory
+      // costs as much as all the rest.
       Place place = Find(ref);
       current->instance = place.instance;
       current->task = place.task;
