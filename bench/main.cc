@@ -72,8 +72,8 @@ nlohmann::json MeasureGraphs(Suite suite, const std::string& suite_name, const O
       }
       for (size_t c = 0; c < contenders.size(); ++c) {
         if (rows[c].ns.empty()) continue;
-        results.push_back({fmt::format("{}/{}", workload.name, size), contenders[c]->name(),
-                           std::move(rows[c])});
+        results.push_back(
+            {fmt::format("{}/{}", workload.name, size), contenders[c]->name(), std::move(rows[c])});
       }
     }
   }
@@ -153,7 +153,11 @@ int Main(int argc, char** argv) {
       {add_graph_suite("submit", "Building graphs"), Suite::submit},
       {add_graph_suite("execute", "Executing a graph for the first time"), Suite::execute},
       {add_graph_suite("run", "All of a run: build, send, execute, release"), Suite::run}};
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
 
   for (auto& [command, suite] : suites) {
     if (!command->parsed()) continue;
