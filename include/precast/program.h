@@ -76,8 +76,8 @@ class Params {
 struct GoldenResult {
   bool pass = false;
   double max_abs_err = 0;
-  std::string detail;    ///< the first difference, or why there was nothing to compare
-  bool skipped = false;  ///< there was nothing to compare
+  std::string detail = {};  ///< the first difference, or why there was nothing to compare
+  bool skipped = false;     ///< there was nothing to compare
 };
 
 /// One prepared case of a program on one worker: it makes the inputs, says what each run gets, and
@@ -110,7 +110,7 @@ struct CaseContext {
   bool golden = true;   ///< `Check` will be called
   bool execute = true;  ///< false: runs are built and sent only, and no result ever changes
   /// Where a job may show text while it is made; may be empty.
-  std::function<void(std::string_view)> stream;
+  std::function<void(std::string_view)> stream = {};
 };
 
 struct Case {

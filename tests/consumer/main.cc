@@ -27,6 +27,6 @@ int main(int argc, char** argv) {
     return 1;
   } catch (const Error& error) {
     fmt::print("{}\n", error.message());
-    if (error.code() != ErrorCode::kernel_failed) return 1;
+    if (error.code() != ErrorCode::out_of_range) return 1;
   }
 }
