@@ -29,7 +29,8 @@ constexpr std::string_view kExamples =
     "  precast list                             programs and platforms\n"
     "  precast run vector_add                   the first program\n"
     "  precast run paged_attention --help       what it takes\n"
-    "  precast run qwen3 --prompt \"ROMEO:\"      generate text";
+    "  precast run qwen3 --prompt \"ROMEO:\"      generate text\n"
+    "  precast bench submit --n 10000           measure beside other runtimes";
 
 std::string Indented(std::string text) {
   for (size_t at = 0; (at = text.find('\n', at)) != std::string::npos; ++at) {
