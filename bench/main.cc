@@ -72,8 +72,8 @@ nlohmann::json MeasureGraphs(Suite suite, const std::string& suite_name, const O
       }
       for (size_t c = 0; c < contenders.size(); ++c) {
         if (rows[c].ns.empty()) continue;
-        results.push_back({fmt::format("{}/{}", workload.name, size), contenders[c]->name(),
-                           std::move(rows[c])});
+        results.push_back(
+            {fmt::format("{}/{}", workload.name, size), contenders[c]->name(), std::move(rows[c])});
       }
     }
   }

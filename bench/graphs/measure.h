@@ -26,9 +26,9 @@ struct Summary {
   bool fast = true;
 };
 
-/// A repetition is fast if its loops took at most 1.15 times the fastest loop of this process. A row
-/// is fast if at least half of its repetitions are, and is then the median of those; else it is the
-/// median of all.
+/// A repetition is fast if its loops took at most 1.15 times the fastest loop of this process. A
+/// row is fast if at least half of its repetitions are, and is then the median of those; else it is
+/// the median of all.
 Summary Summarize(const Row& row, double fastest_loop);
 
 double Median(std::vector<double> values);

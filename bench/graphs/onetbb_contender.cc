@@ -2,12 +2,12 @@
 // arguments, so the edges are given.
 #include "contender.h"
 
+#include <malloc.h>
 #include <tbb/flow_graph.h>
 #include <tbb/global_control.h>
 #include <tbb/task_arena.h>
 
 #include <deque>
-#include <malloc.h>
 
 namespace precast::bench {
 

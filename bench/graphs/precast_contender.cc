@@ -27,8 +27,7 @@ std::vector<Tensor> MakeTensors(Orchestrator& o, const Args& args, const Workloa
   }
   const Tensor& buffer = args.tensor(2);
   for (uint32_t cell = 0; cell < w.tasks; ++cell) {
-    tensors.push_back(
-        buffer.view({cell / w.side * kTile, cell % w.side * kTile}, {kTile, kTile}));
+    tensors.push_back(buffer.view({cell / w.side * kTile, cell % w.side * kTile}, {kTile, kTile}));
   }
   return tensors;
 }

@@ -1,9 +1,9 @@
 // StarPU: CPU workers, implicit dependencies from data handles, which are registered beforehand.
 #include "contender.h"
 
+#include <malloc.h>
 #include <starpu.h>
 
-#include <malloc.h>
 #include <stdexcept>
 
 namespace precast::bench {

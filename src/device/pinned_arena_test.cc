@@ -1,8 +1,8 @@
 #include "device/pinned_arena.h"
 
-#include "device/faulty_driver.h"
 #include "platforms/sim/profile.h"
 #include "platforms/sim/sim_driver.h"
+#include "support/faulty_driver.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

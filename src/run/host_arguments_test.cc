@@ -1,8 +1,8 @@
 #include "run/host_arguments.h"
 
 #include "base/tensor_access.h"
-#include "device/faulty_driver.h"
 #include "platforms/sim/sim_driver.h"
+#include "support/faulty_driver.h"
 
 #include <gtest/gtest.h>
 

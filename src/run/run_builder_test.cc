@@ -3,8 +3,8 @@
 #include "run/run_builder.h"
 
 #include "device/device_memory.h"
-#include "device/faulty_driver.h"
 #include "platforms/sim/sim_driver.h"
+#include "support/faulty_driver.h"
 
 #include <gtest/gtest.h>
 

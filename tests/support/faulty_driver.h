@@ -55,7 +55,10 @@ class FaultyDriver final : public Driver {
   /// From now on the n-th call (n >= 1) of one of these kinds fails with this code, once. An empty
   /// list means all kinds. Replaces an earlier order.
   void FailNth(uint64_t n, ErrorCode code, std::initializer_list<Call> calls = {});
-  /// Takes back an order that has not struck yet.
+  /// From now on the n-th call (n >= 1) and every one after it fails with `device_lost`. Replaces
+  /// an earlier order.
+  void LoseFrom(uint64_t n);
+  /// Takes back an order that has not struck yet, or a loss.
   void FailNone();
   /// Whether the last order has struck.
   bool struck() const;
@@ -94,6 +97,7 @@ class FaultyDriver final : public Driver {
   uint32_t mask_ = 0;       // of the kinds that may fail
   uint64_t remaining_ = 0;  // calls of those kinds until one fails; 0: none will
   bool struck_ = false;
+  bool for_good_ = false;  // every call after the one that struck fails too
   bool refuse_views_ = false;
   ErrorCode code_ = ErrorCode::internal;
 };
