@@ -81,10 +81,12 @@ class FaultyDriver final : public Driver {
   void* RegisterHostView(Address allocation, uint64_t bytes) override;
   void UnregisterHostView(Address allocation, void* view) override;
   void LoadKernels(uint32_t first, std::span<const Kernel> kernels) override;
+  void Prepare(const Launch& launch) override { driver_->Prepare(launch); }
   Ticket Execute(const Launch& launch) override;
   bool Wait(Ticket ticket, std::chrono::nanoseconds timeout) override;
   Outcome Collect(Ticket ticket) override;
   bool Settled(Ticket ticket) override { return driver_->Settled(ticket); }
+  bool InKernel() const override { return driver_->InKernel(); }
   void Reset() override;
 
  private:
