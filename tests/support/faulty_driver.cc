@@ -156,6 +156,7 @@ Outcome FaultyDriver::Collect(Ticket ticket) {
 
 void FaultyDriver::Reset() {
   auto error = Strikes(Call::reset);
+  if (before_reset_) before_reset_();
   driver_->Reset();
   if (error) throw *error;
 }

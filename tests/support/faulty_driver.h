@@ -17,6 +17,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <mutex>
@@ -66,6 +67,9 @@ class FaultyDriver final : public Driver {
   /// From now on RegisterHostView refuses (returns null) without asking the inner driver.
   void RefuseHostViews(bool refuse);
 
+  /// What the driver calls before it is reset, to look at what the inner one still holds.
+  void set_before_reset(std::function<void()> call) { before_reset_ = std::move(call); }
+
   /// Calls made so far, those that failed included; `properties` is not counted.
   uint64_t calls() const;
   uint64_t calls(Call call) const;
@@ -94,6 +98,7 @@ class FaultyDriver final : public Driver {
   std::optional<Error> Strikes(Call call);
 
   const std::unique_ptr<Driver> driver_;
+  std::function<void()> before_reset_;
   mutable std::mutex mutex_;  // guards what follows
   std::array<uint64_t, kCalls> counts_{};
   uint32_t mask_ = 0;       // of the kinds that may fail

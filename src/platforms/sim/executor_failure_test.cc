@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <filesystem>
 #include <thread>
 #include <vector>
 
@@ -332,6 +333,45 @@ TEST(ExecutorTest, GoesOnAfterItRanOutOfMemory) {
   }
   EXPECT_EQ(counter.value(), 5 * launched);
   EXPECT_EQ(refused > 0, test::FailNew::kWorks);
+}
+
+// Threads that start ahead of a launch.
+
+int ThreadsOfThisProcess() {
+  int threads = 0;
+  for ([[maybe_unused]] const auto& entry :
+       std::filesystem::directory_iterator("/proc/self/task")) {
+    ++threads;
+  }
+  return threads;
+}
+
+TEST(ExecutorTest, PrepareStartsTheThreadsOfALaunch) {
+  Counter counter(3);
+  for (bool caller_waits : {true, false}) {
+    Executor executor(4, {});
+    executor.LoadKernels(0, counter.g.kernels());
+    TestImage copy = counter.image;
+    device::Launch launch = LaunchOf(copy, caller_waits);
+    int before = ThreadsOfThisProcess();
+    executor.Prepare(launch);
+    int prepared = ThreadsOfThisProcess();
+    EXPECT_GT(prepared, before);
+    EXPECT_TRUE(RunLaunch(executor, launch).ok);
+    EXPECT_LE(ThreadsOfThisProcess(), prepared);
+  }
+}
+
+TEST(ExecutorTest, AnOracleRunStartsNoThreads) {
+  Counter counter(3);
+  Executor executor(4, {});
+  executor.LoadKernels(0, counter.g.kernels());
+  device::Launch launch = LaunchOf(counter.image);
+  launch.oracle = true;
+  int before = ThreadsOfThisProcess();
+  executor.Prepare(launch);
+  EXPECT_TRUE(RunLaunch(executor, launch).ok);
+  EXPECT_LE(ThreadsOfThisProcess(), before);
 }
 
 // What a kernel sees of its own executor.
