@@ -78,16 +78,16 @@ PRECAST_KERNEL(take_a_moment, Core::vector)(const KernelContext& k) {
 TEST(ExecutorTimeoutTest, AReplacedThreadStartsWithItsWholeBudget) {
   TestGraph g;
   Tensor x = g.Data<int64_t>({});
+  g.Kernel(add_one), g.Kernel(wait_at_gate);  // with the indices that they have in Hanging
   g.Submit(g.Kernel(add_one), {inout(x)});  // so that it is the second call here that takes time …
   g.Submit(g.Kernel(take_a_moment), {inout(x)});
   for (int round = 0; round < 3; ++round) {
     Hanging hanging(wait_at_gate, 1, 0);  // … as it is the second one here that hangs
     Executor executor(1, {});
-    executor.LoadKernels(0, hanging.g.kernels());
+    executor.LoadKernels(0, g.kernels());
     EXPECT_EQ(RunWatched(executor, hanging.image).code, ErrorCode::timeout);
     // Long after the first one hung, measured by the budget of the second.
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
-    executor.LoadKernels(0, g.kernels());
     TestImage image = g.Seal();
     device::Launch launch = LaunchOf(image);
     launch.kernel_timeout = std::chrono::milliseconds(200);
