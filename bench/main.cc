@@ -153,7 +153,11 @@ int Main(int argc, char** argv) {
       {add_graph_suite("submit", "Building graphs"), Suite::submit},
       {add_graph_suite("execute", "Executing a graph for the first time"), Suite::execute},
       {add_graph_suite("run", "All of a run: build, send, execute, release"), Suite::run}};
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
 
   for (auto& [command, suite] : suites) {
     if (!command->parsed()) continue;

@@ -4,9 +4,11 @@
 #include "cli/command.h"
 #include "cli/job.h"
 
+#include <precast/error.h>
 #include <precast/worker.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,11 +28,13 @@ class RunCommand : public Command {
   std::string name() const override { return "run"; }
   std::string summary() const override { return "Run a program and report where the time went"; }
   std::string usage() const override { return "precast run PROGRAM [OPTIONS]"; }
+  std::string help_line() const override;
   void Declare(CLI::App& app, const std::vector<std::string>& args) override;
   int Run(Output& output) override;
 
  private:
   const Program& FindProgram(const std::string& name);
+  Bytes Heap() const;
   void DeclareParameters(CLI::App& app);
   Params MakeParams() const;
   JobResult RunOn(Worker& worker, const Case& kase, const Params& params, Output& output,
@@ -40,6 +44,7 @@ class RunCommand : public Command {
   const Programs& programs_;
   std::unique_ptr<Worker> describer_;  // holds a shared library open while its options are parsed
   const Program* program_ = nullptr;
+  std::optional<Error> load_error_;  // of a file that is there and is no program
 
   std::string program_name_;
   std::string platform_ = "cpu";
@@ -47,6 +52,7 @@ class RunCommand : public Command {
   std::string report_ = "table";
   std::string golden_ = "check";
   std::string log_level_ = "warn";
+  std::string heap_ = "256M";
   int rounds_ = 0;
   int threads_ = 0;
   bool skip_device_run_ = false;
