@@ -109,6 +109,10 @@ void RunCommand::Declare(CLI::App& app, const std::vector<std::string>& args) {
   AddChoice(app, "--golden", golden_, {"check", "skip"}, "Compare with the reference:");
   app.add_flag("--skip-device-run", skip_device_run_,
                "Build and send the graph, execute nothing; implies --golden skip");
+  AddChoice(app, "--host-views", host_views_, {"cache", "rebuild", "copy"},
+            "How the orchestration reaches device memory:");
+  app.add_option("--host-view-budget", host_view_budget_, "Bytes of host views at a time [1 GiB]")
+      ->type_name("BYTES");
   app.add_flag("--oracle", oracle_, "Run tasks one by one in the order of submission");
   AddChoice(app, "--log-level", log_level_, {"trace", "debug", "info", "warn", "error", "off"},
             "Messages to show:");
@@ -205,7 +209,13 @@ int RunCommand::Run(Output& output) {
   Log log(ParseLogLevel(log_level_));
   try {
     std::unique_ptr<Worker> worker =
-        MakeWorker({.platform = platform_, .threads = threads_, .log_level = log_level_});
+        MakeWorker({.platform = platform_,
+                    .threads = threads_,
+                    .host_views = host_views_ == "copy"      ? HostViewPolicy::copy
+                                  : host_views_ == "rebuild" ? HostViewPolicy::rebuild
+                                                             : HostViewPolicy::cache,
+                    .host_view_budget = host_view_budget_,
+                    .log_level = log_level_});
     JobResult result = RunOn(*worker, kase, params, output, log);
     if (json()) output.Write(JsonDocument(names, result));
     if (report_ == "table") PrintTable(output, names, result);

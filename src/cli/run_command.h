@@ -6,6 +6,7 @@
 
 #include <precast/worker.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -47,6 +48,8 @@ class RunCommand : public Command {
   std::string report_ = "table";
   std::string golden_ = "check";
   std::string log_level_ = "warn";
+  std::string host_views_ = "cache";
+  uint64_t host_view_budget_ = WorkerOptions().host_view_budget;
   int rounds_ = 0;
   int threads_ = 0;
   bool skip_device_run_ = false;

@@ -233,10 +233,10 @@ TEST_F(DeviceMemoryTest, AViewIsMappedOnFirstUseAndShared) {
   uint32_t index = memory_.Claim(tensor).index;
   EXPECT_EQ(driver_.calls(Call::register_host_view), 0u) << "claiming maps nothing";
   driver_.Fill(memory_.Of(tensor), 1, 4000);
-  auto* view = static_cast<int32_t*>(memory_.HostView(index));
+  auto* view = static_cast<int32_t*>(memory_.AcquireView(index).data);
   ASSERT_NE(view, nullptr);
   EXPECT_EQ(view[999], 0x01010101);
-  EXPECT_EQ(memory_.HostView(memory_.Claim(tensor.slice(0, 10, 20)).index), view);
+  EXPECT_EQ(memory_.AcquireView(memory_.Claim(tensor.slice(0, 10, 20)).index).data, view);
   EXPECT_EQ(driver_.calls(Call::register_host_view), 1u);
   EXPECT_EQ(memory_.usage().views, 1u);
   EXPECT_EQ(memory_.usage().mapped_bytes, 4000u);
@@ -252,14 +252,14 @@ TEST_F(DeviceMemoryTest, AViewIsMappedOnFirstUseAndShared) {
 TEST_F(DeviceMemoryTest, AReusedAddressGetsANewView) {
   Tensor first = memory_.Malloc({1000}, DType::i32);
   Claimed claimed = memory_.Claim(first);
-  memory_.HostView(claimed.index);
+  memory_.AcquireView(claimed.index).data;
   memory_.Release(claimed.index);
   memory_.Free(first);
   Tensor second = memory_.Malloc({1000}, DType::i32);
   Claimed again = memory_.Claim(second);
   ASSERT_EQ(again.address, claimed.address);
   driver_.Fill(again.address, 2, 4000);
-  EXPECT_EQ(static_cast<int32_t*>(memory_.HostView(again.index))[0], 0x02020202);
+  EXPECT_EQ(static_cast<int32_t*>(memory_.AcquireView(again.index).data)[0], 0x02020202);
   EXPECT_EQ(driver_.calls(Call::register_host_view), 2u);
   memory_.Release(again.index);
 }
@@ -268,24 +268,24 @@ TEST_F(DeviceMemoryTest, ARefusalIsRemembered) {
   driver_.RefuseHostViews(true);
   Tensor tensor = memory_.Malloc({10}, DType::i32);
   uint32_t index = memory_.Claim(tensor).index;
-  EXPECT_EQ(memory_.HostView(index), nullptr);
+  EXPECT_EQ(memory_.AcquireView(index).data, nullptr);
   driver_.RefuseHostViews(false);
-  EXPECT_EQ(memory_.HostView(index), nullptr);
+  EXPECT_EQ(memory_.AcquireView(index).data, nullptr);
   EXPECT_EQ(driver_.calls(Call::register_host_view), 1u);
   EXPECT_EQ(memory_.usage().views, 0u);
   memory_.Release(index);
   memory_.Free(tensor);
   EXPECT_EQ(driver_.calls(Call::unregister_host_view), 0u);
   index = memory_.Claim(memory_.Malloc({10}, DType::i32)).index;
-  EXPECT_NE(memory_.HostView(index), nullptr) << "another allocation, another question";
+  EXPECT_NE(memory_.AcquireView(index).data, nullptr) << "another allocation, another question";
   memory_.Release(index);
 }
 
 TEST_F(DeviceMemoryTest, AFailedRegistrationIsTriedAgain) {
   uint32_t index = memory_.Claim(memory_.Malloc({10}, DType::i32)).index;
   driver_.FailNth(1, ErrorCode::io, {Call::register_host_view});
-  MessageOf(ErrorCode::io, [&] { memory_.HostView(index); });
-  EXPECT_NE(memory_.HostView(index), nullptr);
+  MessageOf(ErrorCode::io, [&] { memory_.AcquireView(index).data; });
+  EXPECT_NE(memory_.AcquireView(index).data, nullptr);
   memory_.Release(index);
 }
 
@@ -294,7 +294,7 @@ TEST_F(DeviceMemoryTest, ShutdownDropsViewsThenAllocations) {
   for (int i = 0; i < 5; ++i) tensors.push_back(memory_.Malloc({100}, DType::f32));
   for (size_t i = 0; i < 3; ++i) {
     uint32_t index = memory_.Claim(tensors[i]).index;
-    memory_.HostView(index);
+    memory_.AcquireView(index).data;
     memory_.Release(index);
   }
   EXPECT_EQ(memory_.DropViews(), std::nullopt);
@@ -309,7 +309,7 @@ TEST_F(DeviceMemoryTest, ShutdownDropsViewsThenAllocations) {
 TEST_F(DeviceMemoryTest, ShutdownGoesOnAfterAFailureAndReportsIt) {
   for (int i = 0; i < 3; ++i) {
     uint32_t index = memory_.Claim(memory_.Malloc({100}, DType::f32)).index;
-    memory_.HostView(index);
+    memory_.AcquireView(index).data;
     memory_.Release(index);
   }
   driver_.FailNth(2, ErrorCode::io, {Call::unregister_host_view});
@@ -326,7 +326,7 @@ TEST_F(DeviceMemoryTest, TheDestructorReleasesEverything) {
   {
     std::unique_ptr<DeviceMemory> other = Stranger();
     uint32_t index = other->Claim(other->Malloc({100}, DType::f32)).index;
-    other->HostView(index);
+    other->AcquireView(index).data;
     other->Malloc({100}, DType::f32);
     EXPECT_EQ(held().allocations, 2u);
   }
@@ -346,7 +346,7 @@ TEST_F(DeviceMemoryTest, NothingLeaksWhicheverCallFails) {
           Tensor tensor = memory->Malloc({1000}, DType::f32);
           uint32_t index = memory->Claim(tensor).index;
           try {
-            memory->HostView(index);
+            memory->AcquireView(index).data;
           } catch (const Error&) {
           }
           memory->Release(index);
@@ -412,7 +412,7 @@ TEST_F(DeviceMemoryTest, ClaimsRaceWithFreeAndReuse) {
           try {
             Claimed claimed = memory_.Claim(tensor);
             if (claimed.bytes != tensor.extent_bytes()) ++wrong;
-            if (memory_.HostView(claimed.index) == nullptr) ++wrong;
+            if (memory_.AcquireView(claimed.index).data == nullptr) ++wrong;
             memory_.MarkUse(claimed.index, 1, true);
             memory_.Release(claimed.index);
           } catch (const Error& error) {
@@ -454,7 +454,7 @@ class UnmappableMemoryTest : public DeviceMemoryTest {
 TEST_F(UnmappableMemoryTest, HasNoViews) {
   Tensor tensor = memory_.Malloc({10}, DType::i32);
   Claimed claimed = memory_.Claim(tensor);
-  EXPECT_EQ(memory_.HostView(claimed.index), nullptr);
+  EXPECT_EQ(memory_.AcquireView(claimed.index).data, nullptr);
   EXPECT_EQ(memory_.usage().views, 0u);
   memory_.Release(claimed.index);
 }
@@ -467,7 +467,7 @@ class UnifiedMemoryTest : public DeviceMemoryTest {
 TEST_F(UnifiedMemoryTest, AViewIsTheAddress) {
   Tensor tensor = memory_.Malloc({10}, DType::i32);
   Claimed claimed = memory_.Claim(tensor);
-  EXPECT_EQ(reinterpret_cast<Address>(memory_.HostView(claimed.index)), claimed.address);
+  EXPECT_EQ(reinterpret_cast<Address>(memory_.AcquireView(claimed.index).data), claimed.address);
   memory_.Release(claimed.index);
   memory_.Free(tensor);
   EXPECT_EQ(held().host_views, 0u);
@@ -479,7 +479,7 @@ TEST_F(DeviceMemoryDeathTest, AViewFaultsAfterFree) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   Tensor tensor = memory_.Malloc({10}, DType::i32);
   uint32_t index = memory_.Claim(tensor).index;
-  auto* view = static_cast<volatile int32_t*>(memory_.HostView(index));
+  auto* view = static_cast<volatile int32_t*>(memory_.AcquireView(index).data);
   EXPECT_EQ(view[0], 0);
   memory_.Release(index);
   memory_.Free(tensor);

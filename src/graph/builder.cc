@@ -36,6 +36,7 @@ void Builder::Begin(ImageMemory* memory, uint32_t serial, uint64_t heap_budget) 
   statistics_ = {};
   heap_edges_ = 0;
   buffers_.clear();
+  windows_.clear();
   scopes_.clear();
   layouts_.Clear();
   regions_.Clear();
@@ -453,6 +454,7 @@ void Builder::Infer(const Access& access, abi::TaskId id) {
   }
   Buffer& buffer = buffers_[access.buffer];
   buffer.modified = true;
+  if (access.buffer < windows_.size()) windows_[access.buffer] = nullptr;
   if (access.direction == Direction::no_dep) {
     buffer.keeps_old_bytes = true;
     regions_.Unordered(access.buffer, region, id);

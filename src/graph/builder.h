@@ -115,6 +115,8 @@ class Builder {
 
   /// Throws when `tensor` is not a live tensor of this run. `use` says what for, in messages.
   const Buffer& Check(const Tensor& tensor, std::string_view use) const;
+  /// Interns the layout of a tensor of this run, so that its copies bring it along.
+  void Intern(const Tensor& tensor) { LayoutOf(tensor); }
   /// Some submitted task that writes (touches) what the tensor covers; 0: none.
   abi::TaskId FindWriter(const Tensor& tensor) { return FindWriter(AccessOf(tensor)); }
   abi::TaskId FindAccess(const Tensor& tensor);
@@ -127,6 +129,10 @@ class Builder {
   uint64_t Seal(std::span<const abi::Slot> slots);
   /// Bytes that Seal will need at most, to size the device's memory before.
   uint64_t SealedBytes() const;
+
+  /// Where the host may read buffers without asking (ReadWindows), by buffer; a task that may write
+  /// one clears its entry.
+  std::vector<const char*>& windows() { return windows_; }
 
   const Statistics& statistics() const { return statistics_; }
   const HeapPlanner& heap() const { return heap_; }
@@ -169,6 +175,7 @@ class Builder {
   uint64_t heap_edges_ = 0;
 
   std::vector<Buffer> buffers_;
+  std::vector<const char*> windows_;
   std::vector<uint32_t> scopes_;  // first buffer of each open scope
   LayoutTable layouts_;
   RegionMap regions_;

@@ -59,16 +59,27 @@ RunState::RunState(ContextOwner* owner, std::unique_ptr<RunContext> context,
 
 RunState::~RunState() { Detach(); }
 
-void RunState::EndPhase(Phase phase, Clock::time_point* since, uint64_t bytes) {
-  Clock::time_point now = Clock::now();
+RunState::Moment RunState::Now() const {
+  return {Clock::now(), context_->device.driver->ModelledPicoseconds()};
+}
+
+void RunState::EndPhase(Phase phase, Moment* since, uint64_t bytes) {
+  Moment now = Now();
   RunReport::PhaseFigures& figures = report_[phase];
-  figures.wall_us += std::chrono::duration<double, std::micro>(now - *since).count();
+  figures.wall_us += std::chrono::duration<double, std::micro>(now.wall - since->wall).count();
+  figures.modelled_ps += now.modelled_ps - since->modelled_ps;
   figures.bytes += bytes;
   *since = now;
 }
 
+void RunState::CloseHostViews(Moment* since) {
+  context_->builder.access().Close(&report_);
+  EndPhase(Phase::host_view_close, since, 0);
+  report_.total_us = std::chrono::duration<double, std::micro>(since->wall - begun_).count();
+}
+
 Error RunState::WithChangedRanges(const Error& error) const {
-  std::string ranges = context_->builder.ChangedRanges();
+  std::string ranges = context_->builder.access().ChangedRanges();
   if (ranges.empty()) return error;
   return Error(error.code(),
                fmt::format("{}; set_tensor_data had already changed {} of child memory",
@@ -97,9 +108,11 @@ void RunState::Bind(const Orchestration& orchestration, ArgList args, const Prog
   RunBuilder& builder = context_->builder;
   graph::Builder& graph = builder.graph();
   device::Driver& driver = *context_->device.driver;
-  Clock::time_point since = begun_;
+  Moment since = Now();
+  since.wall = begun_;
 
-  builder.Begin(&context_->image, parameters_.serial, parameters_.heap, args, program);
+  builder.Begin(&context_->image, parameters_.serial, parameters_.heap, args, program,
+                parameters_.host_views);
   EndPhase(Phase::args, &since, 0);
 
   builder.Orchestrate(orchestration);
@@ -124,7 +137,7 @@ void RunState::Bind(const Orchestration& orchestration, ArgList args, const Prog
   for (const run::HostArguments::Span& span : builder.host().spans()) {
     slots[span.slot] = {staging_ + span.device_offset, span.bytes};
   }
-  for (const RunBuilder::Use& use : builder.uses()) {
+  for (const run::HostAccess::Use& use : builder.access().uses()) {
     slots[graph.buffer(use.buffer).slot] = {use.address, use.bytes};
   }
   uint64_t sealed = graph.Seal(slots);
@@ -140,14 +153,15 @@ void RunState::Bind(const Orchestration& orchestration, ArgList args, const Prog
   report_.graph = {statistics.tasks, statistics.edges, statistics.blocks, sealed};
   report_.heap = {graph.heap().peak_bytes(), graph.heap().reused_bytes(), graph.heap_edges()};
   report_.threads = parameters_.threads;
+  report_.assumed = parameters_.assumed;
   if (!context_->arena.pinned()) {
     report_.warnings.push_back(
         fmt::format("no pinned memory for {} bytes of image: sent from pageable memory", sealed));
   }
-  launched_ = since;
+  launched_ = since.wall;
   if (parameters_.options.skip_device_run) {
     finished_ = true;
-    report_.total_us = std::chrono::duration<double, std::micro>(Clock::now() - begun_).count();
+    CloseHostViews(&since);
     Return(0);
     return;
   }
@@ -164,7 +178,8 @@ void RunState::Bind(const Orchestration& orchestration, ArgList args, const Prog
   launch.measure_kernels = parameters_.options.measure_kernels;
   std::lock_guard lock(owner_->launch_mutex());
   ticket_ = driver.Execute(launch);
-  for (const RunBuilder::Use& use : builder.uses()) {
+  report_[Phase::execute].modelled_ps += Now().modelled_ps - since.modelled_ps;
+  for (const run::HostAccess::Use& use : builder.access().uses()) {
     context_->device.memory->MarkUse(use.allocation, ticket_, graph.buffer(use.buffer).modified);
   }
 }
@@ -199,7 +214,8 @@ void RunState::Finish() {
     device::Outcome outcome = context_->device.driver->Collect(ticket_);
     if (outcome.quarantined) quarantined = ticket_;
     report_.in_kernels_us = outcome.in_kernels_us;
-    Clock::time_point since = launched_;
+    Moment since = Now();
+    since.wall = launched_;
     EndPhase(Phase::execute, &since, 0);
     if (!outcome.ok) {
       error_ = WithChangedRanges(Error(outcome.code, outcome.message));
@@ -210,8 +226,7 @@ void RunState::Finish() {
       report_.copies.bytes += bytes;
       EndPhase(Phase::copy_back, &since, bytes);
     }
-    EndPhase(Phase::host_view_close, &since, 0);
-    report_.total_us = std::chrono::duration<double, std::micro>(since - begun_).count();
+    CloseHostViews(&since);
   } catch (const Error& error) {
     error_ = error;
   }

@@ -19,6 +19,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 namespace precast::detail {
@@ -65,6 +66,8 @@ struct RunParameters {
   Bytes heap = 0;
   std::chrono::nanoseconds kernel_timeout{0};
   bool caller_waits = false;
+  HostViewPolicy host_views = HostViewPolicy::cache;
+  std::string_view assumed;  // as in the report
   RunOptions options;
 };
 
@@ -86,13 +89,19 @@ class RunState {
 
  private:
   using Clock = std::chrono::steady_clock;
+  struct Moment {  // on both clocks; the modelled one is the calling thread's
+    Clock::time_point wall;
+    uint64_t modelled_ps;
+  };
 
   void Bind(const Orchestration& orchestration, ArgList args, const Program* program);
   void Finish();
   void CopyBack();
   void Return(device::Ticket quarantined) noexcept;
+  Moment Now() const;
   /// Ends a phase that began at `*since`; the next one begins now.
-  void EndPhase(Phase phase, Clock::time_point* since, uint64_t bytes);
+  void EndPhase(Phase phase, Moment* since, uint64_t bytes);
+  void CloseHostViews(Moment* since);
   Error WithChangedRanges(const Error& error) const;
 
   ContextOwner* owner_;

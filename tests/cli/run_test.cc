@@ -59,11 +59,13 @@ TEST_P(EveryExample, GivesOneDocument) {
   EXPECT_TRUE(json["max_abs_err"].is_number());
   ASSERT_EQ(json["rounds"].size(), 2u);
   for (const Json& round : json["rounds"]) {
-    EXPECT_EQ(Keys(round), (Names{"phases", "control_plane", "graph", "copies", "heap"}));
+    EXPECT_EQ(Keys(round), (Names{"phases", "control_plane", "modelled", "graph", "copies", "heap",
+                                  "host_views"}));
     const Json& phases = round["phases"];
     EXPECT_EQ(Keys(phases), (Names{"args", "host_orch", "graph_upload", "arena_h2d", "execute",
                                    "copy_back", "host_view_close"}));
-    for (const Json& phase : phases) EXPECT_EQ(Keys(phase), (Names{"wall_us", "bytes"}));
+    for (const Json& phase : phases)
+      EXPECT_EQ(Keys(phase), (Names{"wall_us", "modelled_us", "bytes"}));
     EXPECT_DOUBLE_EQ(round["control_plane"]["wall_us"].get<double>(),
                      phases["host_orch"]["wall_us"].get<double>() +
                          phases["graph_upload"]["wall_us"].get<double>() +
