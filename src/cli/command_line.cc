@@ -4,6 +4,7 @@
 #include "cli/list_command.h"
 #include "cli/names.h"
 #include "cli/output.h"
+#include "cli/probe_command.h"
 #include "cli/run_command.h"
 
 #include <precast/error.h>
@@ -128,6 +129,7 @@ int Dispatch(const std::vector<std::string>& args, const Programs& programs, Out
   std::vector<std::unique_ptr<Command>> commands;
   commands.push_back(std::make_unique<RunCommand>(programs));
   commands.push_back(std::make_unique<ListCommand>(programs));
+  commands.push_back(std::make_unique<ProbeCommand>());
 
   if (!args.empty() && !args[0].starts_with("-")) {
     std::vector<std::string> names;
@@ -178,7 +180,7 @@ int Main(const std::vector<std::string>& args, const Programs& programs) {
       PrintError(error.message(), "");
       return kFailure;
     }
-    bool command = !args.empty() && (args[0] == "run" || args[0] == "list");
+    bool command = !args.empty() && (args[0] == "run" || args[0] == "list" || args[0] == "probe");
     PrintError(error.message(),
                command ? fmt::format(". See precast {} --help", args[0]) : ". See precast --help");
     return kUsage;
