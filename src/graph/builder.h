@@ -10,7 +10,8 @@
 //
 // Invariants
 //   B1  A call that throws for what was passed to it has changed nothing that a later call or the
-//       image can see. One that ran out of memory ends the graph: every later submit says so again.
+//       image can see. One that ran out of memory while it changed tables ends the graph: every
+//       later submit says so again.
 //   B2  Edges go from smaller to larger task ids, so the graph has no cycle.
 //   B3  Task::producers is the number of edges into the task; an edge exists once.
 //
@@ -18,6 +19,7 @@
 #pragma once
 
 #include "abi/image.h"
+#include "base/tensor_access.h"
 #include "graph/heap_planner.h"
 #include "graph/layout_table.h"
 #include "graph/name_table.h"
@@ -28,6 +30,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -54,6 +57,10 @@ struct TaskSpec {
   const Tensor* predicate = nullptr;  ///< one element
   Compare compare = Compare::equal;
   int64_t constant = 0;
+
+  bool has_extras() const {
+    return mix != nullptr || !name.empty() || !after.empty() || predicate != nullptr;
+  }
 };
 
 class Builder {
@@ -61,19 +68,27 @@ class Builder {
   enum class BufferKind : uint8_t { host, device, created };
 
   struct Buffer {
-    uint64_t base = 0;  // where it begins in its slot
-    uint64_t bytes = 0;
-    uint32_t slot = 0;
-    BufferKind kind = BufferKind::host;
-    bool empty_at_start = false;   // holds no value until a task writes it
-    bool written_whole = false;    // some task has written all of it
-    bool keeps_old_bytes = false;  // what tasks leave unwritten shows what was there before
-    bool modified = false;         // some task may write some of it
-    bool placed = true;            // created: has a place in the heap
-    bool ended = false;            // created: its scope has ended
-    uint32_t layout = 0;           // created: of the whole tensor
-    uint64_t written_bytes = 0;    // by writes that met no earlier access
+    enum State : uint8_t {
+      kHasGaps = 1,        // some of it may hold no value: empty at first, not yet written
+      kKeepsOldBytes = 2,  // what tasks leave unwritten shows what was there before
+      kModified = 4,       // some task may write some of it
+      kUnplaced = 8,       // created: has no place in the heap yet
+      kEnded = 16,         // created: its scope has ended
+      kHasWindow = 32,     // the host has read it and may again without asking
+    };
+
+    uint64_t base;  // where it begins in its slot
+    uint64_t bytes;
+    uint64_t written_bytes;  // by writes that met no earlier access
+    uint32_t slot;
+    BufferKind kind;
+    uint8_t state;
+
+    bool is(State bit) const { return (state & bit) != 0; }
+    void set(State bit) { state |= bit; }
+    void clear(State bit) { state &= static_cast<uint8_t>(~bit); }
   };
+  static_assert(sizeof(Buffer) == 32);
 
   struct Statistics {
     uint64_t tasks = 0, edges = 0, blocks = 0;
@@ -90,8 +105,7 @@ class Builder {
                      bool empty_at_start);
   const Buffer& buffer(uint32_t index) const { return buffers_[index]; }
   /// The host has given the buffer values before any task does.
-  void SetFilled(uint32_t index) { buffers_[index].empty_at_start = false; }
-  size_t buffers() const { return buffers_.size(); }
+  void SetFilled(uint32_t index) { buffers_[index].clear(Buffer::kHasGaps); }
   size_t slots() const { return slots_; }
 
   /// A tensor of this run: `like`'s view, element 0 at byte `offset` of a buffer. Writing it is an
@@ -118,10 +132,12 @@ class Builder {
   /// Interns the layout of a tensor of this run, so that its copies bring it along.
   void Intern(const Tensor& tensor) { LayoutOf(tensor); }
   /// Some submitted task that writes (touches) what the tensor covers; 0: none.
-  abi::TaskId FindWriter(const Tensor& tensor) { return FindWriter(AccessOf(tensor)); }
+  abi::TaskId FindWriter(const Tensor& tensor);
   abi::TaskId FindAccess(const Tensor& tensor);
   /// "task 12 'softmax'"
   std::string Describe(abi::TaskId id) const;
+  /// The same for the next task, if it is this one.
+  std::string Prefix(const TaskSpec& task) const;
   bool IsTask(abi::TaskId id) const;
 
   /// Writes the sections behind the tasks and the header; gives the image's bytes. `slots` has an
@@ -130,9 +146,11 @@ class Builder {
   /// Bytes that Seal will need at most, to size the device's memory before.
   uint64_t SealedBytes() const;
 
-  /// Where the host may read buffers without asking (ReadWindows), by buffer; a task that may write
-  /// one clears its entry.
-  std::vector<const char*>& windows() { return windows_; }
+  /// Where the host may read buffers without asking (ReadWindows), by buffer. A task that may write
+  /// one closes its window.
+  const std::vector<const char*>& windows() const { return windows_; }
+  void OpenWindow(uint32_t buffer, const char* bytes);
+  void CloseWindows();
 
   const Statistics& statistics() const { return statistics_; }
   const HeapPlanner& heap() const { return heap_; }
@@ -146,25 +164,53 @@ class Builder {
     uint32_t buffer;
     uint32_t layout;
     Direction direction;
+    bool repeats;  // the same region as an earlier one, so it orders nothing more
   };
 
   abi::TaskId next_id() const { return static_cast<abi::TaskId>(used_ / abi::kUnit); }
   abi::Task* At(abi::TaskId id) { return abi::TaskAt(memory_->data, id); }
   uint32_t LayoutOf(const Tensor& tensor);
-  Access Prepare(const TaskSpec& task, const Arg& arg, size_t i);
-  void CheckOverlaps(const TaskSpec& task);
-  void CheckPair(const TaskSpec& task, uint32_t i, uint32_t j);
-  Access PreparePredicate(const TaskSpec& task);
-  void CheckReadable(const TaskSpec& task, const Access& access, size_t i, const Tensor& tensor);
-  void Commit(const TaskSpec& task, size_t scalars, abi::TaskId id, const Access& predicate);
-  void Place(uint32_t buffer, abi::TaskId id);
-  bool IsConsumer(abi::TaskId producer, abi::TaskId consumer);
-  void AddEdge(abi::TaskId producer, abi::TaskId consumer);
-  void Infer(const Access& access, abi::TaskId id);
-  Access AccessOf(const Tensor& tensor);
+  bool IsUsable(const Tensor& tensor) const;
+  Access AccessOf(const Tensor& tensor, Direction direction = Direction::in);
   Region RegionOf(const Access& access) const;
-  abi::TaskId FindWriter(const Access& access) const;
-  std::string Prefix(const TaskSpec& task) const;
+
+  static constexpr size_t kMaxArguments = std::numeric_limits<uint16_t>::max();
+
+  /// The task under construction. The image does not move before the task is complete.
+  struct Draft {
+    const TaskSpec& spec;
+    char* image;
+    abi::TaskId id;
+    abi::Task* task;
+  };
+
+  // Submit, in this order. The first three check and change nothing.
+  void Prepare(const TaskSpec& spec, const Arg& arg, size_t i, Access* access);
+  Access PreparePredicate(const TaskSpec& spec);
+  void CheckOverlaps(const TaskSpec& spec);
+  void Commit(const Draft& draft, const Access* predicate);
+  void CommitExtras(const Draft& draft, const Access* predicate);
+  void CommitUnplaced(const Draft& draft);
+  void Place(const Draft& draft, uint32_t buffer);
+  void PutArgument(const Draft& draft, const Access& access, const Buffer& buffer);
+  void Infer(const Draft& draft, const Access& access, Buffer& buffer);
+  void InferUnordered(const Draft& draft, const Access& access, Buffer& buffer);
+  void NoteWrite(const Draft& draft, const Access& access, Buffer& buffer, bool met);
+  void NoteModified(uint32_t index, Buffer& buffer) {
+    buffer.set(Buffer::kModified);
+    if (buffer.is(Buffer::kHasWindow)) [[unlikely]]
+      windows_[index] = nullptr;
+  }
+  void AddEdge(const Draft& draft, abi::TaskId producer);
+  void AddEdgeToChunk(const Draft& draft, abi::Task* producer);
+  bool IsProducer(const Draft& draft, abi::TaskId task) const;
+
+  // The rest of the checks, off the usual path (builder_checks.cc).
+  void GrowFor(const TaskSpec& task, size_t arguments, uint64_t end);
+  void PrepareSlowly(const TaskSpec& task, const Arg& arg, size_t i, Access* access);
+  [[noreturn]] void Break(const TaskSpec& task);
+  void CheckPair(const TaskSpec& task, uint32_t i, uint32_t j);
+  void CheckManyOverlaps(const TaskSpec& task);
   std::string What(const TaskSpec& task, size_t argument, const Tensor& tensor) const;
 
   ImageMemory* memory_ = nullptr;
@@ -187,11 +233,36 @@ class Builder {
   std::vector<abi::TaskId> roots_;
   std::optional<Error> broken_;  // what ran out while a task was being committed
 
-  std::vector<Access> accesses_;  // of the task under construction, arguments in order
-  std::vector<uint32_t> order_;   // of accesses_, for CheckOverlaps
+  std::span<Access> accesses_;         // of the task under construction, arguments in order
+  std::vector<Access> access_memory_;  // where they are
+  std::vector<uint32_t> order_;        // of accesses_, for CheckManyOverlaps
 
   Import import_;
   KernelName kernel_name_;
 };
+
+inline uint32_t Builder::LayoutOf(const Tensor& tensor) {
+  uint32_t layout = detail::TensorAccess::Layout(tensor);
+  if (layout == 0) {
+    layout = layouts_.Intern(tensor);
+    detail::TensorAccess::SetLayout(tensor, layout);
+  }
+  return layout;
+}
+
+inline bool Builder::IsUsable(const Tensor& tensor) const {
+  return tensor.kind() == Tensor::Kind::run &&
+         detail::TensorAccess::Generation(tensor) == serial_ &&
+         !buffers_[detail::TensorAccess::Buffer(tensor)].is(Buffer::kEnded);
+}
+
+inline Builder::Access Builder::AccessOf(const Tensor& tensor, Direction direction) {
+  return {detail::TensorAccess::Offset(tensor), detail::TensorAccess::Buffer(tensor),
+          LayoutOf(tensor), direction, false};
+}
+
+inline Region Builder::RegionOf(const Access& access) const {
+  return {access.begin, access.layout, &layouts_[access.layout]};
+}
 
 }  // namespace precast::graph

@@ -149,7 +149,7 @@ inline void HeapPlanner::MakeLive(uint32_t block, BufferId buffer) {
   blocks_[block].owner = buffer;
   blocks_[block].dead = false;
   blocks_[block].run = 0;
-  if (buffer >= block_of_.size()) block_of_.resize(std::max<size_t>(buffer + 1, 64));
+  if (buffer >= block_of_.size()) block_of_.resize(std::max<size_t>(2 * size_t{buffer}, 64));
   block_of_[buffer] = block;
   live_bytes_ += blocks_[block].bytes;
 }

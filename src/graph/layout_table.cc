@@ -1,8 +1,8 @@
 #include "graph/layout_table.h"
 
-#define XXH_INLINE_ALL
 #include "base/tensor_access.h"
 
+#define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include <algorithm>
@@ -12,40 +12,54 @@ namespace precast::graph {
 
 namespace {
 
-// What makes two layouts the same: everything up to the rank.
-constexpr size_t kKeyBytes = offsetof(abi::Layout, contiguous);
+using detail::TensorAccess;
 
-uint64_t Hash(const abi::Layout& layout) { return XXH3_64bits(&layout, kKeyBytes); }
+// Extents and strides lie side by side in a tensor and in a layout; dtype and rank make the seed.
+constexpr size_t kKeyBytes = sizeof(abi::Layout::shape) + sizeof(abi::Layout::strides);
+static_assert(offsetof(abi::Layout, strides) == sizeof(abi::Layout::shape));
+
+uint64_t Hash(const uint32_t* extents, uint64_t dtype, uint64_t rank) {
+  return XXH3_64bits_withSeed(extents, kKeyBytes, dtype << 8 | rank);
+}
 
 }  // namespace
 
 void LayoutTable::Clear() {
+  constexpr size_t kSlots = 256;
+  bool roomy = table_.size() > kSlots && layouts_.size() * 8 < table_.size();
   layouts_.clear();
   layouts_.emplace_back();
-  if (table_.empty()) table_.resize(256);
-  std::fill(table_.begin(), table_.end(), 0);
+  table_.assign(table_.empty() || roomy ? kSlots : table_.size(), 0);
 }
 
 uint32_t LayoutTable::Intern(const Tensor& tensor) {
-  using detail::TensorAccess;
-  abi::Layout layout{};
-  std::memcpy(layout.shape, TensorAccess::Extents(tensor), sizeof(layout.shape));
-  std::memcpy(layout.strides, TensorAccess::Strides(tensor), sizeof(layout.strides));
-  layout.dtype = static_cast<uint8_t>(tensor.dtype());
-  layout.rank = static_cast<uint8_t>(tensor.rank());
-  size_t mask = table_.size() - 1;
-  size_t slot = Hash(layout) & mask;
-  for (; table_[slot] != 0; slot = (slot + 1) & mask) {
-    if (std::memcmp(&layouts_[table_[slot]], &layout, kKeyBytes) == 0) return table_[slot];
+  const uint32_t* extents = TensorAccess::Extents(tensor);
+  auto dtype = static_cast<uint8_t>(tensor.dtype());
+  auto rank = static_cast<uint8_t>(tensor.rank());
+  auto same = [&](const abi::Layout& layout) {
+    return layout.dtype == dtype && layout.rank == rank &&
+           std::memcmp(layout.shape, extents, kKeyBytes) == 0;
+  };
+  if (same(layouts_.back()) && layouts_.size() > 1) {  // many tensors of one shape in a row
+    return static_cast<uint32_t>(layouts_.size() - 1);
   }
-  layout.contiguous = tensor.is_contiguous() ? 1 : 0;
-  layout.element_bytes = static_cast<uint8_t>(SizeOf(tensor.dtype()));
-  layout.elements = static_cast<uint64_t>(tensor.size());
-  layout.extent = tensor.extent_bytes();
+  size_t mask = table_.size() - 1;
+  size_t slot = Hash(extents, dtype, rank) & mask;
+  for (; table_[slot] != 0; slot = (slot + 1) & mask) {
+    if (same(layouts_[table_[slot]])) return table_[slot];
+  }
   if (layouts_.size() >= abi::kMaxLayouts) {
     Fail(ErrorCode::out_of_memory, "a run with more than {} different tensor layouts",
          abi::kMaxLayouts - 1);
   }
+  abi::Layout layout{};
+  std::memcpy(layout.shape, extents, kKeyBytes);
+  layout.dtype = dtype;
+  layout.rank = rank;
+  layout.contiguous = tensor.is_contiguous() ? 1 : 0;
+  layout.element_bytes = static_cast<uint8_t>(SizeOf(tensor.dtype()));
+  layout.elements = static_cast<uint64_t>(tensor.size());
+  layout.extent = tensor.extent_bytes();
   layouts_.push_back(layout);
   uint32_t id = static_cast<uint32_t>(layouts_.size() - 1);
   table_[slot] = id;
@@ -56,7 +70,7 @@ uint32_t LayoutTable::Intern(const Tensor& tensor) {
 void LayoutTable::Rehash(size_t slots) {
   table_.assign(slots, 0);
   for (uint32_t id = 1; id < layouts_.size(); ++id) {
-    size_t slot = Hash(layouts_[id]) & (slots - 1);
+    size_t slot = Hash(layouts_[id].shape, layouts_[id].dtype, layouts_[id].rank) & (slots - 1);
     while (table_[slot] != 0) slot = (slot + 1) & (slots - 1);
     table_[slot] = id;
   }

@@ -20,6 +20,12 @@ void RegionMap::Clear() {
   boxes_.Clear();
 }
 
+void RegionMap::AddAnotherReader(LiveRegion& region, TaskId task) {
+  if (region.last_access() == task) return;
+  if (region.reader[1] != 0) AppendReader(region, region.reader[1]);
+  region.reader[1] = task;
+}
+
 void RegionMap::AppendReader(LiveRegion& region, TaskId task) {
   if (region.chunk != 0) {
     ReaderChunk& newest = chunks_[region.chunk];

@@ -83,13 +83,13 @@ class RegionMap {
   /// is the caller's.
   abi::TaskId Claimant(BufferId buffer) const { return buffers_[buffer].claim; }
 
+  /// May these, of one buffer, share a byte?
+  bool Overlap(const Region& a, const Region& b) const;
+
   /// Some task that writes, or may write, bytes of the region; 0 if none.
   abi::TaskId FindWriter(BufferId buffer, const Region& region) const;
   /// Some task that touches bytes of the region since they were last written; 0 if none.
   abi::TaskId FindAccess(BufferId buffer, const Region& region) const;
-  /// Was any part of the buffer ever written by a task (Write, not Unordered)?
-  bool Written(BufferId buffer) const { return buffers_[buffer].written; }
-
   /// Calls visit(TaskId) for tasks that each user of the buffer is, or precedes.
   template <typename Visit>
   void ForEachLive(BufferId buffer, Visit&& visit) const {
@@ -111,7 +111,6 @@ class RegionMap {
     uint32_t grid;       // of the other live regions; 0: none yet
     abi::TaskId claim;   // 0: none
     uint32_t unordered;  // index + 1 into unordered_: what Unordered recorded, as reads
-    bool written;
   };
   static_assert(sizeof(Buffer) == 64);
 
@@ -124,9 +123,18 @@ class RegionMap {
   static_assert(sizeof(ReaderChunk) == 64);
 
   static Buffer NewBuffer(uint64_t bytes) {
-    return {{0, LiveRegion::kNone, 0, 0, {0, 0}, 0}, bytes, 0, 0, 0, false};
+    return {{0, LiveRegion::kNone, 0, 0, {0, 0}, 0}, bytes, 0, 0, 0};
   }
   void AddReader(LiveRegion& region, abi::TaskId task);
+  void AddAnotherReader(LiveRegion& region, abi::TaskId task);
+  // What is not a whole buffer under its usual name; `Edge` as above.
+  template <typename Edge>
+  void ReadElsewhere(Buffer& buffer, const Region& region, abi::TaskId task, Edge& edge);
+  template <typename Edge>
+  void WriteElsewhere(Buffer& buffer, const Region& region, abi::TaskId task, Edge& edge);
+  template <typename Edge>
+  void Overwrite(const Buffer& buffer, LiveRegion& live, abi::TaskId also, abi::TaskId task,
+                 Edge& edge);
 
   // The general cases; they give the producers, in memory that the next call uses again.
   // `live` is exactly this region, or null when a quick look did not find it.
@@ -162,19 +170,36 @@ inline BufferId RegionMap::AddBuffer(uint64_t bytes) {
   return static_cast<BufferId>(buffers_.size() - 1);
 }
 
+inline bool RegionMap::Overlap(const Region& a, const Region& b) const {
+  if (a.begin >= b.begin + b.layout->extent || b.begin >= a.begin + a.layout->extent) return false;
+  boxes_.Learn(a);
+  boxes_.Learn(b);
+  return Overlaps(a.begin, boxes_[a.layout_id], b.begin, boxes_[b.layout_id]);
+}
+
 inline void RegionMap::AddReader(LiveRegion& region, abi::TaskId task) {
-  if (region.last_access() == task) return;
-  if (region.reader[0] == 0) {
-    region.reader[0] = task;
-  } else {
-    if (region.reader[1] != 0) AppendReader(region, region.reader[1]);
-    region.reader[1] = task;
-  }
+  if (region.reader[0] != 0) return AddAnotherReader(region, task);
+  if (region.writer != task) region.reader[0] = task;
 }
 
 template <typename Edge>
-inline void RegionMap::Read(BufferId id, const Region& region, abi::TaskId task, Edge&& edge) {
+[[gnu::always_inline]] inline void RegionMap::Read(BufferId id, const Region& region,
+                                                   abi::TaskId task, Edge&& edge) {
   Buffer& buffer = buffers_[id];
+  LiveRegion& live = buffer.first;
+  // The layout, and no foreign write.
+  bool plain =
+      live.begin == region.begin && (live.key & ~LiveRegion::kForeignRead) == region.layout_id;
+  if (!plain) [[unlikely]]
+    return ReadElsewhere(buffer, region, task, edge);
+  abi::TaskId producer = live.writer != 0 ? live.writer : buffer.claim;
+  AddReader(live, task);
+  if (producer != 0 && producer != task) edge(producer);
+}
+
+template <typename Edge>
+[[gnu::noinline]] void RegionMap::ReadElsewhere(Buffer& buffer, const Region& region,
+                                                abi::TaskId task, Edge& edge) {
   LiveRegion* live = &buffer.first;
   abi::TaskId also = 0;
   if (live->begin != region.begin || live->layout() != region.layout_id) {
@@ -200,37 +225,51 @@ inline void RegionMap::Read(BufferId id, const Region& region, abi::TaskId task,
 }
 
 template <typename Edge>
-inline void RegionMap::Write(BufferId id, const Region& region, abi::TaskId task, Edge&& edge) {
+[[gnu::always_inline]] inline void RegionMap::Write(BufferId id, const Region& region,
+                                                    abi::TaskId task, Edge&& edge) {
   Buffer& buffer = buffers_[id];
-  buffer.written = true;
+  LiveRegion& live = buffer.first;
+  if (live.begin == region.begin && live.key == region.layout_id && live.chunk == 0) {
+    return Overwrite(buffer, live, 0, task, edge);
+  }
+  if (live.key == LiveRegion::kNone && buffer.grid == 0) [[likely]] {
+    boxes_.Learn(region);
+    live = {region.begin, region.layout_id, task, 0, {0, 0}, 0};
+    if (buffer.claim != 0 && buffer.claim != task) edge(buffer.claim);
+    return;
+  }
+  WriteElsewhere(buffer, region, task, edge);
+}
+
+/// `live` is the region itself, without flags and chunks; `also` another producer, 0 if none.
+template <typename Edge>
+inline void RegionMap::Overwrite(const Buffer& buffer, LiveRegion& live, abi::TaskId also,
+                                 abi::TaskId task, Edge& edge) {
+  abi::TaskId writer = live.writer, first = live.reader[0], newest = live.reader[1];
+  live.writer = task;
+  live.reader[0] = live.reader[1] = 0;
+  if (first == 0) {
+    abi::TaskId producer = writer != 0 ? writer : also != 0 ? also : buffer.claim;
+    if (producer != 0 && producer != task) edge(producer);
+    return;
+  }
+  if (first != task) edge(first);
+  if (newest != 0 && newest != task) edge(newest);
+  if (also != 0 && also != task) edge(also);
+}
+
+template <typename Edge>
+[[gnu::noinline]] void RegionMap::WriteElsewhere(Buffer& buffer, const Region& region,
+                                                 abi::TaskId task, Edge& edge) {
   LiveRegion* live = &buffer.first;
   abi::TaskId also = 0;
   if (live->begin != region.begin || live->layout() != region.layout_id) {
-    if (buffer.grid != 0) {
-      live = grids_.FindOrAdd(buffer.grid, true, buffer.first, region.begin, region.layout_id,
-                              boxes_, &also);
-    } else if (live->key == LiveRegion::kNone) {
-      boxes_.Learn(region);
-      *live = {region.begin, region.layout_id, task, 0, {0, 0}, 0};
-      if (buffer.claim != 0 && buffer.claim != task) edge(buffer.claim);
-      return;
-    } else {
-      live = nullptr;
-    }
+    live = buffer.grid == 0 ? nullptr
+                            : grids_.FindOrAdd(buffer.grid, true, buffer.first, region.begin,
+                                               region.layout_id, boxes_, &also);
   }
   if (live != nullptr && (live->key & LiveRegion::kFlags) == 0 && live->chunk == 0) [[likely]] {
-    LiveRegion before = *live;
-    live->writer = task;
-    live->reader[0] = live->reader[1] = 0;
-    if (before.reader[0] == 0) {
-      abi::TaskId producer = before.writer != 0 ? before.writer : also != 0 ? also : buffer.claim;
-      if (producer != 0 && producer != task) edge(producer);
-    } else {
-      if (before.reader[0] != task) edge(before.reader[0]);
-      if (before.reader[1] != 0 && before.reader[1] != task) edge(before.reader[1]);
-      if (also != 0 && also != task) edge(also);
-    }
-    return;
+    return Overwrite(buffer, *live, also, task, edge);
   }
   for (abi::TaskId producer : WriteSlowly(buffer, live, region, task)) edge(producer);
 }

@@ -28,7 +28,6 @@ class Checker {
     map_.Clear();
     for (uint32_t i = 0; i < buffers; ++i) ASSERT_EQ(map_.AddBuffer(kBytes), i);
     claimant_.assign(buffers, 0);
-    written_.assign(buffers, false);
     after_.assign(1, {});
     for (TaskId task = 1; task <= tasks; ++task) {
       after_.emplace_back();
@@ -89,8 +88,6 @@ class Checker {
       map_.Unordered(buffer, region, task);
       if (claimant_[buffer] != task && claimant_[buffer] != 0) Edge(claimant_[buffer], now);
     }
-    if (kind == Kind::write) written_[buffer] = true;
-    EXPECT_EQ(map_.Written(buffer), written_[buffer]);
     records_.push_back(now);
   }
 
@@ -176,7 +173,6 @@ class Checker {
   Layouts layouts_;
   std::vector<Record> records_;
   std::vector<TaskId> claimant_;
-  std::vector<bool> written_;
   std::vector<Tasks> after_;
 };
 

@@ -169,7 +169,6 @@ TEST_F(RegionMapTest, ClaimedBytesOrderEverybody) {
   map_.AddBuffer(kBytes);
   Region left = layouts_.At(0, layouts_.Flat(16)), right = layouts_.At(64, layouts_.Flat(16));
   map_.Claim(0, 7);
-  EXPECT_FALSE(map_.Written(0));
   EXPECT_EQ(map_.FindAccess(0, left), 0u);
   EXPECT_EQ(Write(left, 7), Edges{});
   EXPECT_EQ(Write(right, 8), Edges{7});
@@ -181,7 +180,6 @@ TEST_F(RegionMapTest, UnorderedAccessesAreFoundButMakeNoEdge) {
   map_.AddBuffer(kBytes);
   Region left = layouts_.At(0, layouts_.Flat(16)), right = layouts_.At(64, layouts_.Flat(16));
   map_.Unordered(0, left, 3);
-  EXPECT_FALSE(map_.Written(0));
   EXPECT_EQ(Write(left, 4), Edges{});
   EXPECT_EQ(map_.FindWriter(0, right), 0u);
   map_.Unordered(0, right, 5);

@@ -183,17 +183,14 @@ void HostAccess::WaitFor(device::Ticket ticket) {
 void HostAccess::Refresh() {
   uint64_t epoch = windows_->epoch->load(std::memory_order_acquire);
   if (epoch == windows_->seen) return;
-  std::ranges::fill(graph_->windows(), nullptr);
+  graph_->CloseWindows();
   windows_->seen = epoch;
 }
 
-void HostAccess::OpenWindow(const Builder::Buffer& buffer, uint32_t index, const char* bytes) {
-  if (buffer.modified) return;
-  std::vector<const char*>& windows = graph_->windows();
-  if (index >= windows.size()) windows.resize(index + 1);
-  windows[index] = bytes;
-  windows_->data = windows.data();
-  windows_->count = static_cast<uint32_t>(windows.size());
+void HostAccess::OpenWindow(uint32_t buffer, const char* bytes) {
+  graph_->OpenWindow(buffer, bytes);
+  windows_->data = graph_->windows().data();
+  windows_->count = static_cast<uint32_t>(graph_->windows().size());
 }
 
 void HostAccess::ReleaseViews(bool drop) {
@@ -247,7 +244,7 @@ void HostAccess::Get(const Tensor& tensor, std::span<const int64_t> index, DType
                "it lives in the graph heap of this run; no value exists before the run executes. "
                "Have a task write it to an argument, and read that in a later run");
   }
-  if (buffer.modified) {
+  if (buffer.is(Builder::Buffer::kModified)) {
     if (abi::TaskId writer = graph_->FindWriter(Part(range))) {
       FailAccess(range,
                  "of this run writes it and has not run; read it before that submit, or in a later "
@@ -272,7 +269,7 @@ void HostAccess::Get(const Tensor& tensor, std::span<const int64_t> index, DType
       return;
     }
   }
-  OpenWindow(buffer, range.buffer, bytes);
+  OpenWindow(range.buffer, bytes);
   std::memcpy(values, bytes + range.offset, range.bytes);
 }
 
@@ -296,7 +293,7 @@ void HostAccess::Set(const Tensor& tensor, std::span<const int64_t> index, DType
     HostArguments::MakePrivate(span);
     std::memcpy(span.copy.get() + range.offset, values, range.bytes);
     graph_->SetFilled(range.buffer);
-    OpenWindow(buffer, range.buffer, span.copy.get());
+    OpenWindow(range.buffer, span.copy.get());
     return;
   }
   if (Builder::IsReadOnly(tensor)) {

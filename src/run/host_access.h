@@ -91,7 +91,7 @@ class HostAccess {
   void WaitFor(device::Ticket ticket);
   /// Forgets windows that a launched run may have made wrong.
   void Refresh();
-  void OpenWindow(const graph::Builder::Buffer& buffer, uint32_t index, const char* bytes);
+  void OpenWindow(uint32_t buffer, const char* bytes);
   /// Ends the use of all views; true in `drop` drops those that nobody else uses.
   void ReleaseViews(bool drop);
 

@@ -142,10 +142,8 @@ void RunBuilder::Orchestrate(const Orchestration& orchestration) {
   }
 }
 
-void RunBuilder::CheckOpen() const {
-  if (!open_) {
-    Fail(ErrorCode::stale, "the orchestrator was used after its orchestration had returned");
-  }
+void RunBuilder::FailClosed() {
+  Fail(ErrorCode::stale, "the orchestrator was used after its orchestration had returned");
 }
 
 void RunBuilder::ReportFatal(int code, std::string_view message) {
@@ -159,16 +157,10 @@ void RunBuilder::ReportFatal(int code, std::string_view message) {
 
 // Tasks.
 
-uint32_t RunBuilder::KernelIndex(const Kernel& kernel) {
+uint32_t RunBuilder::FindKernel(const Kernel& kernel) {
   if (kernel.function == nullptr && kernel.name != nullptr &&
       std::string_view(kernel.name) == kNoKernel.name) {
     return abi::kNoKernel;
-  }
-  size_t hash = (reinterpret_cast<uintptr_t>(kernel.function) >> 4) % kCachedKernels;
-  CachedKernel& cached = kernel_cache_[hash];
-  if (cached.function == kernel.function && cached.name == kernel.name &&
-      cached.function != nullptr) {
-    return cached.index;
   }
   if (program_ != nullptr && kernel.function != run::kFill.function) {
     auto same = [&](const Kernel& k) { return k.function == kernel.function; };
@@ -180,8 +172,39 @@ uint32_t RunBuilder::KernelIndex(const Kernel& kernel) {
     }
   }
   uint32_t index = device_.kernels->Index(kernel);
-  cached = {kernel.function, kernel.name, index};
+  CacheFor(kernel) = {kernel.function, kernel.name, index};
   return index;
+}
+
+inline Task RunBuilder::Append(graph::TaskSpec& spec, ArgList args, const SubmitOptions& options) {
+  spec.blocks = options.blocks;
+  if (!options.name.empty() || options.after.size() > 0 || options.when.get() != nullptr)
+      [[unlikely]] {
+    return AppendWithOptions(spec, args, options);
+  }
+  return Task(graph_.Submit(spec, args), graph_.serial());
+}
+
+Task RunBuilder::AppendWithOptions(graph::TaskSpec& spec, ArgList args,
+                                   const SubmitOptions& options) {
+  spec.name = options.name;
+  after_.clear();
+  for (const Task& task : options.after) {
+    if (task.serial_ != graph_.serial() || !graph_.IsTask(task.id_)) {
+      Fail(ErrorCode::stale, "{}: after: entry {} {}", graph_.Prefix(spec), after_.size(),
+           task.serial_ == 0 ? std::string("is a default-constructed Task")
+                             : fmt::format("is a task of another run (serial {}, this run is {})",
+                                           task.serial_, graph_.serial()));
+    }
+    after_.push_back(task.id_);
+  }
+  spec.after = after_;
+  if (const Predicate* predicate = options.when.get()) {
+    spec.predicate = &predicate->element;
+    spec.compare = predicate->compare;
+    spec.constant = predicate->constant;
+  }
+  return Task(graph_.Submit(spec, args), graph_.serial());
 }
 
 Task RunBuilder::Submit(const Kernel& kernel, ArgList args, const SubmitOptions& options) {
@@ -211,28 +234,6 @@ Task RunBuilder::Submit(const MixedKernel& kernel, ArgList args, const SubmitOpt
   graph::TaskSpec spec;
   spec.mix = &mix;
   return Append(spec, args, options);
-}
-
-Task RunBuilder::Append(graph::TaskSpec& spec, ArgList args, const SubmitOptions& options) {
-  spec.blocks = options.blocks;
-  spec.name = options.name;
-  if (options.after.size() > 0) {
-    after_.clear();
-    for (const Task& task : options.after) {
-      if (task.serial_ != graph_.serial() || !graph_.IsTask(task.id_)) {
-        Fail(ErrorCode::stale, "after: a task that is not of this run (serial {}, this run is {})",
-             task.serial_, graph_.serial());
-      }
-      after_.push_back(task.id_);
-    }
-    spec.after = after_;
-  }
-  if (const Predicate* predicate = options.when.get()) {
-    spec.predicate = &predicate->element;
-    spec.compare = predicate->compare;
-    spec.constant = predicate->constant;
-  }
-  return Task(graph_.Submit(spec, args), graph_.serial());
 }
 
 Tensor RunBuilder::Alloc(const Shape& shape, DType dtype) {

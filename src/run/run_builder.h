@@ -64,10 +64,20 @@ class RunBuilder {
   [[noreturn]] void ReportFatal(int code, std::string_view message);
 
  private:
-  void CheckOpen() const;
+  void CheckOpen() const {
+    if (!open_) [[unlikely]]
+      FailClosed();
+  }
+  [[noreturn]] static void FailClosed();
   void ImportArguments(ArgList args);
-  uint32_t KernelIndex(const Kernel& kernel);
+  uint32_t KernelIndex(const Kernel& kernel) {
+    const CachedKernel& cached = CacheFor(kernel);
+    bool hit = cached.function == kernel.function && cached.name == kernel.name;
+    return hit ? cached.index : FindKernel(kernel);
+  }
+  uint32_t FindKernel(const Kernel& kernel);
   Task Append(graph::TaskSpec& spec, ArgList args, const SubmitOptions& options);
+  Task AppendWithOptions(graph::TaskSpec& spec, ArgList args, const SubmitOptions& options);
 
   RunDevice device_;
   graph::Builder graph_;
@@ -81,10 +91,13 @@ class RunBuilder {
 
   struct CachedKernel {
     KernelFunction function = nullptr;
-    const char* name = nullptr;
+    const char* name = "";
     uint32_t index = 0;
   };
   static constexpr size_t kCachedKernels = 64;
+  CachedKernel& CacheFor(const Kernel& kernel) {
+    return kernel_cache_[(reinterpret_cast<uintptr_t>(kernel.function) >> 4) % kCachedKernels];
+  }
   CachedKernel kernel_cache_[kCachedKernels];
   std::vector<abi::TaskId> after_;
 };

@@ -72,8 +72,12 @@ TEST_F(RunBuilderTest, ClaimsEachAllocationOnceAndLetsGo) {
   ASSERT_EQ(builder_.access().uses().size(), 2u);
   EXPECT_EQ(builder_.access().uses()[0].address, memory_.Of(a_));
   EXPECT_EQ(builder_.access().uses()[1].bytes, 64u);
-  EXPECT_TRUE(builder_.graph().buffer(builder_.access().uses()[0].buffer).modified);
-  EXPECT_FALSE(builder_.graph().buffer(builder_.access().uses()[1].buffer).modified);
+  EXPECT_TRUE(builder_.graph()
+                  .buffer(builder_.access().uses()[0].buffer)
+                  .is(graph::Builder::Buffer::kModified));
+  EXPECT_FALSE(builder_.graph()
+                   .buffer(builder_.access().uses()[1].buffer)
+                   .is(graph::Builder::Buffer::kModified));
   EXPECT_FALSE(CanFree(a_));
   EXPECT_FALSE(CanFree(b_));
   builder_.Release();

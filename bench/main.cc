@@ -1,0 +1,180 @@
+// precast-bench: measures Precast and its peers side by side. `precast bench` runs it.
+#include "graphs/contender.h"
+#include "graphs/measure.h"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <cstdio>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace precast::bench {
+
+void Work(uint32_t rounds) {
+  for (uint32_t i = 0; i < rounds; ++i) asm volatile("" ::: "memory");
+}
+
+namespace {
+
+struct Options {
+  std::vector<uint32_t> sizes = {10'000};
+  std::vector<std::string> workloads;
+  std::vector<std::string> contenders = {"floor", "precast", "onetbb", "openmp", "starpu"};
+  int threads = 2;
+  int repetitions = 15;
+  uint32_t work = 0;
+  bool random_order = false;
+  bool json = false;
+};
+
+std::unique_ptr<Contender> MakeContender(const std::string& name, int threads) {
+  if (name == "floor") return MakeFloor();
+  if (name == "onetbb") return MakeOneTbb(threads);
+  if (name == "openmp") return MakeOpenMp(threads);
+  if (name == "starpu") return MakeStarPu(threads);
+  return MakePrecast(threads);
+}
+
+nlohmann::json MeasureGraphs(Suite suite, const std::string& suite_name, const Options& options) {
+  std::vector<std::unique_ptr<Contender>> contenders;
+  for (const std::string& name : options.contenders) {
+    contenders.push_back(MakeContender(name, options.threads));
+  }
+  Setting setting{suite, options.threads, options.work};
+  double fastest_loop = TimeFixedLoop();
+  struct Result {
+    std::string name;
+    std::string_view contender;
+    Row row;
+  };
+  std::vector<Result> results;
+  for (uint32_t size : options.sizes) {
+    for (const std::string& workload_name : options.workloads) {
+      Workload workload = MakeWorkload(workload_name, size, options.random_order);
+      std::vector<Row> rows(contenders.size());
+      for (int i = -2; i < options.repetitions; ++i) {  // two to warm up
+        for (size_t c = 0; c < contenders.size(); ++c) {
+          double before = TimeFixedLoop();
+          std::optional<Sample> sample = contenders[c]->Run(workload, setting);
+          double after = TimeFixedLoop();
+          fastest_loop = std::min({fastest_loop, before, after});
+          if (!sample || i < 0) continue;
+          rows[c].ns.push_back(sample->ns / workload.tasks);
+          rows[c].loops.push_back(std::max(before, after));
+          rows[c].bytes_per_task = sample->bytes / workload.tasks;
+        }
+      }
+      for (size_t c = 0; c < contenders.size(); ++c) {
+        if (rows[c].ns.empty()) continue;
+        results.push_back(
+            {fmt::format("{}/{}", workload.name, size), contenders[c]->name(), std::move(rows[c])});
+      }
+    }
+  }
+  nlohmann::json json = {{"suite", suite_name},
+                         {"machine", MachineName()},
+                         {"threads", options.threads},
+                         {"results", nlohmann::json::array()}};
+  for (const Result& result : results) {
+    Summary summary = Summarize(result.row, fastest_loop);
+    json["results"].push_back({{"name", result.name},
+                               {"impl", result.contender},
+                               {"ns_per_task", summary.median},
+                               {"min_ns_per_task", summary.min},
+                               {"bytes_per_task", result.row.bytes_per_task},
+                               {"reps", result.row.ns.size()},
+                               {"speed", summary.fast ? "fast" : "slow"}});
+  }
+  return json;
+}
+
+void PrintTable(const nlohmann::json& json) {
+  fmt::print("{} on {}, {} threads: ns per task\n\n{:<24}{:<10}{:>10}{:>10}{:>12}{:>7}\n",
+             json["suite"].get<std::string>(), json["machine"].get<std::string>(),
+             json["threads"].get<int>(), "workload/tasks", "impl", "median", "min", "bytes/task",
+             "speed");
+  std::string last;
+  for (const nlohmann::json& r : json["results"]) {
+    std::string name = r["name"];
+    double bytes = r["bytes_per_task"];
+    fmt::print("{:<24}{:<10}{:>10.1f}{:>10.1f}{:>12}{:>7}\n", name == last ? "" : name,
+               r["impl"].get<std::string>(), r["ns_per_task"].get<double>(),
+               r["min_ns_per_task"].get<double>(), bytes > 0 ? fmt::format("{:.0f}", bytes) : "",
+               r["speed"].get<std::string>());
+    last = name;
+  }
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app("Measures building and executing graphs, beside other runtimes in the same process",
+               "precast bench");
+  app.require_subcommand(1);
+  Options options;
+  for (std::string_view name : WorkloadNames()) options.workloads.emplace_back(name);
+  std::vector<std::string> workload_names = options.workloads, contender_names = options.contenders;
+  int processors = static_cast<int>(std::thread::hardware_concurrency());
+  options.threads = processors;
+
+  auto add_graph_suite = [&](const std::string& name, const std::string& what) {
+    CLI::App* suite = app.add_subcommand(name, what);
+    suite->add_option("--n", options.sizes, "Tasks; several sizes may be given")
+        ->delimiter(',')
+        ->check(CLI::Range(1, 20'000'000))
+        ->capture_default_str();
+    suite->add_option("--workload", options.workloads, "Graphs")
+        ->delimiter(',')
+        ->check(CLI::IsMember(workload_names));
+    suite->add_option("--impl", options.contenders, "Who takes part")
+        ->delimiter(',')
+        ->check(CLI::IsMember(contender_names));
+    suite->add_option("--threads", options.threads, "That execute")
+        ->check(CLI::Range(1, 256))
+        ->capture_default_str();
+    suite->add_option("--reps", options.repetitions, "Repetitions, interleaved")
+        ->check(CLI::Range(1, 10'000))
+        ->capture_default_str();
+    suite->add_option("--work", options.work, "Rounds of a loop in each task, near 1 ns each")
+        ->capture_default_str();
+    suite
+        ->add_option_function<std::string>(
+            "--order", [&](const std::string& order) { options.random_order = order == "random"; },
+            "Of the tiles: rows or random")
+        ->check(CLI::IsMember({"rows", "random"}));
+    suite->add_flag("--json", options.json, "One JSON document on standard output");
+    return suite;
+  };
+  std::vector<std::pair<CLI::App*, Suite>> suites = {
+      {add_graph_suite("submit", "Building graphs"), Suite::submit},
+      {add_graph_suite("execute", "Executing a graph for the first time"), Suite::execute},
+      {add_graph_suite("run", "All of a run: build, send, execute, release"), Suite::run}};
+  CLI11_PARSE(app, argc, argv);
+
+  for (auto& [command, suite] : suites) {
+    if (!command->parsed()) continue;
+    nlohmann::json json = MeasureGraphs(suite, command->get_name(), options);
+    if (options.json) {
+      fmt::print("{}\n", json.dump());
+    } else {
+      PrintTable(json);
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace precast::bench
+
+int main(int argc, char** argv) {
+  try {
+    return precast::bench::Main(argc, argv);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "precast bench: {}\n", error.what());
+    return 1;
+  }
+}
