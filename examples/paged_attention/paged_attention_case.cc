@@ -297,7 +297,7 @@ std::vector<Case> PagedAttentionCases() {
 
 std::vector<ParamSpec> PagedAttentionParams() {
   return {SizeParam("batch", "number of sequences"),
-          {"reads", "row", "how the orchestration reads the block table: element, row or table"}};
+          {"reads", "row", "what one read of the block table gets: element, row or table"}};
 }
 
 }  // namespace precast::examples

@@ -108,16 +108,16 @@ void PrintPlatforms(Output& output, const std::vector<PlatformInfo>& platforms) 
 }
 
 void PrintCosts(Output& output, const std::vector<PlatformInfo>& platforms) {
-  constexpr std::string_view format = "  {:<10}{:<17}{:>8}{:>8}{:>11}{:>8}  {}\n";
+  constexpr std::string_view format = "  {:<10}{:<17}{:>8}{:>8}{:>11}{:>8}{}\n";
   output.Write("\nModelled driver calls, in us\n\n");
-  output.Write(output.Dim(
-      fmt::format(format, "platform", "call", "floor", "page", "huge page", "MiB", "assumed")));
+  output.Write(
+      output.Dim(fmt::format(format, "platform", "call", "floor", "page", "huge page", "MiB", "")));
   auto us = [](double value) { return value == 0 ? "-" : fmt::format("{:.4g}", value); };
   for (const PlatformInfo& platform : platforms) {
     for (const ModelledCost& cost : platform.properties.costs) {
       output.Write(fmt::format(format, platform.name, cost.call, us(cost.floor_us),
                                us(cost.page_us), us(cost.huge_page_us), us(cost.mib_us),
-                               cost.assumed.empty() ? "" : "assumed: " + cost.assumed));
+                               cost.assumed.empty() ? "" : "  assumed: " + cost.assumed));
     }
   }
 }

@@ -97,7 +97,7 @@ void PrintClock(Output& output, std::string_view name, const Clock& clock, doubl
   output.Write(fmt::format("rebuilt in every run: {}, budget {:.3g}\n",
                            clock.rebuild_us ? fmt::format("{:.3f}", *clock.rebuild_us) : "refused",
                            budget_us));
-  output.Write(fmt::format("verdict: {}. {}.\n", output.Bold(clock.verdict), clock.reason));
+  output.Write(fmt::format("verdict: {}; {}.\n", output.Bold(clock.verdict), clock.reason));
 }
 
 }  // namespace

@@ -110,7 +110,7 @@ void RunCommand::Declare(CLI::App& app, const std::vector<std::string>& args) {
   app.add_flag("--skip-device-run", skip_device_run_,
                "Build and send the graph, execute nothing; implies --golden skip");
   AddChoice(app, "--host-views", host_views_, {"cache", "rebuild", "copy"},
-            "How the orchestration reaches device memory:");
+            "How to read device memory:");
   app.add_option("--host-view-budget", host_view_budget_, "Bytes of host views at a time [1 GiB]")
       ->type_name("BYTES");
   app.add_flag("--oracle", oracle_, "Run tasks one by one in the order of submission");

@@ -252,7 +252,7 @@ TEST_F(DeviceMemoryTest, AViewIsMappedOnFirstUseAndShared) {
 TEST_F(DeviceMemoryTest, AReusedAddressGetsANewView) {
   Tensor first = memory_.Malloc({1000}, DType::i32);
   Claimed claimed = memory_.Claim(first);
-  memory_.AcquireView(claimed.index).data;
+  memory_.AcquireView(claimed.index);
   memory_.Release(claimed.index);
   memory_.Free(first);
   Tensor second = memory_.Malloc({1000}, DType::i32);
@@ -284,9 +284,84 @@ TEST_F(DeviceMemoryTest, ARefusalIsRemembered) {
 TEST_F(DeviceMemoryTest, AFailedRegistrationIsTriedAgain) {
   uint32_t index = memory_.Claim(memory_.Malloc({10}, DType::i32)).index;
   driver_.FailNth(1, ErrorCode::io, {Call::register_host_view});
-  MessageOf(ErrorCode::io, [&] { memory_.AcquireView(index).data; });
+  MessageOf(ErrorCode::io, [&] { memory_.AcquireView(index); });
   EXPECT_NE(memory_.AcquireView(index).data, nullptr);
   memory_.Release(index);
+}
+
+// Ten views of 1,000 bytes each, of which the budget holds three.
+class ViewBudgetTest : public DeviceMemoryTest {
+ protected:
+  ViewBudgetTest() {
+    for (int i = 0; i < 10; ++i) {
+      indices_.push_back(bounded_.Claim(bounded_.Malloc({1000}, DType::u8)).index);
+    }
+  }
+  ~ViewBudgetTest() override {
+    for (uint32_t index : indices_) bounded_.Release(index);
+  }
+  /// Uses a view and lets go of it.
+  HostView Use(size_t i) {
+    HostView view = bounded_.AcquireView(indices_[i]);
+    if (view.data != nullptr) bounded_.ReleaseView(indices_[i], false);
+    return view;
+  }
+
+  DeviceMemory bounded_{&driver_, 3500};
+  std::vector<uint32_t> indices_;
+};
+
+TEST_F(ViewBudgetTest, DropsTheLeastRecentlyUsed) {
+  for (size_t i : {0, 1, 2}) EXPECT_EQ(Use(i).dropped, 0u);
+  Use(0);
+  EXPECT_EQ(Use(3).dropped, 1u) << "the view of 1";
+  EXPECT_EQ(Use(0).is, HostView::Is::reused);
+  EXPECT_EQ(Use(2).is, HostView::Is::reused);
+  EXPECT_EQ(Use(3).is, HostView::Is::reused);
+  EXPECT_EQ(Use(1).is, HostView::Is::established);
+  EXPECT_EQ(Use(2).is, HostView::Is::reused) << "0 was the oldest";
+  EXPECT_EQ(Use(0).is, HostView::Is::established);
+  EXPECT_EQ(bounded_.usage().mapped_bytes, 3000u);
+  EXPECT_EQ(driver_.calls(Call::register_host_view), 6u);
+  EXPECT_EQ(driver_.calls(Call::unregister_host_view), 3u);
+}
+
+TEST_F(ViewBudgetTest, NeverDropsWhatIsInUse) {
+  for (size_t i : {0, 1, 2}) bounded_.AcquireView(indices_[i]);
+  HostView none = bounded_.AcquireView(indices_[3]);
+  EXPECT_EQ(none.data, nullptr);
+  EXPECT_EQ(none.is, HostView::Is::over_budget);
+  bounded_.AcquireView(indices_[1]);
+  bounded_.ReleaseView(indices_[1], false);
+  EXPECT_EQ(bounded_.AcquireView(indices_[3]).data, nullptr) << "1 is used once more";
+  bounded_.ReleaseView(indices_[1], false);
+  EXPECT_EQ(bounded_.AcquireView(indices_[3]).dropped, 1u);
+  EXPECT_EQ(Use(0).is, HostView::Is::reused);
+}
+
+TEST_F(ViewBudgetTest, WhatIsLargerThanTheBudgetDropsNothing) {
+  Use(0);
+  uint32_t large = bounded_.Claim(bounded_.Malloc({3501}, DType::u8)).index;
+  EXPECT_EQ(bounded_.AcquireView(large).is, HostView::Is::over_budget);
+  EXPECT_EQ(Use(0).is, HostView::Is::reused);
+  bounded_.Release(large);
+}
+
+TEST_F(ViewBudgetTest, AFailureToDropIsPassedOnAndForgotten) {
+  for (size_t i : {0, 1, 2}) Use(i);
+  driver_.FailNth(1, ErrorCode::io, {Call::unregister_host_view});
+  MessageOf(ErrorCode::io, [&] { bounded_.AcquireView(indices_[3]); });
+  EXPECT_EQ(bounded_.usage().mapped_bytes, 2000u);
+  EXPECT_EQ(Use(3).is, HostView::Is::established);
+  EXPECT_EQ(held().host_views, 3u);
+}
+
+TEST_F(ViewBudgetTest, TheLastUserMayDrop) {
+  bounded_.AcquireView(indices_[0]);
+  bounded_.AcquireView(indices_[0]);
+  EXPECT_FALSE(bounded_.ReleaseView(indices_[0], true)) << "still used";
+  EXPECT_TRUE(bounded_.ReleaseView(indices_[0], true));
+  EXPECT_EQ(held().host_views, 0u);
 }
 
 TEST_F(DeviceMemoryTest, ShutdownDropsViewsThenAllocations) {
@@ -294,7 +369,7 @@ TEST_F(DeviceMemoryTest, ShutdownDropsViewsThenAllocations) {
   for (int i = 0; i < 5; ++i) tensors.push_back(memory_.Malloc({100}, DType::f32));
   for (size_t i = 0; i < 3; ++i) {
     uint32_t index = memory_.Claim(tensors[i]).index;
-    memory_.AcquireView(index).data;
+    memory_.AcquireView(index);
     memory_.Release(index);
   }
   EXPECT_EQ(memory_.DropViews(), std::nullopt);
@@ -309,7 +384,7 @@ TEST_F(DeviceMemoryTest, ShutdownDropsViewsThenAllocations) {
 TEST_F(DeviceMemoryTest, ShutdownGoesOnAfterAFailureAndReportsIt) {
   for (int i = 0; i < 3; ++i) {
     uint32_t index = memory_.Claim(memory_.Malloc({100}, DType::f32)).index;
-    memory_.AcquireView(index).data;
+    memory_.AcquireView(index);
     memory_.Release(index);
   }
   driver_.FailNth(2, ErrorCode::io, {Call::unregister_host_view});
@@ -326,7 +401,7 @@ TEST_F(DeviceMemoryTest, TheDestructorReleasesEverything) {
   {
     std::unique_ptr<DeviceMemory> other = Stranger();
     uint32_t index = other->Claim(other->Malloc({100}, DType::f32)).index;
-    other->AcquireView(index).data;
+    other->AcquireView(index);
     other->Malloc({100}, DType::f32);
     EXPECT_EQ(held().allocations, 2u);
   }
@@ -346,7 +421,7 @@ TEST_F(DeviceMemoryTest, NothingLeaksWhicheverCallFails) {
           Tensor tensor = memory->Malloc({1000}, DType::f32);
           uint32_t index = memory->Claim(tensor).index;
           try {
-            memory->AcquireView(index).data;
+            memory->AcquireView(index);
           } catch (const Error&) {
           }
           memory->Release(index);
