@@ -5,6 +5,7 @@
 #include "worker/probe.h"
 
 #include <precast/error.h>
+#include <precast/worker.h>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -103,7 +104,11 @@ void PrintClock(Output& output, std::string_view name, const Clock& clock, doubl
 }  // namespace
 
 void ProbeCommand::Declare(CLI::App& app, const std::vector<std::string>& /*args*/) {
-  app.add_option("--platform", platform_, "Chip to measure, see precast list [a2a3sim]")
+  for (const PlatformInfo& platform : Platforms()) {  // the first with something to compare with
+    if (platform_.empty() && !platform.properties.costs.empty()) platform_ = platform.name;
+  }
+  app.add_option("--platform", platform_,
+                 fmt::format("Chip to measure, see precast list [{}]", platform_))
       ->type_name("NAME");
   app.add_option("--budget-us", budget_us_,
                  "What a bind may spend on mapping two tensors anew in every run [10]")

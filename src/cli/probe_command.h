@@ -17,7 +17,7 @@ class ProbeCommand : public Command {
   int Run(Output& output) override;
 
  private:
-  std::string platform_ = "a2a3sim";
+  std::string platform_;
   double budget_us_ = 10;
   bool json_ = false;
 };

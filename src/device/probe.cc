@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <utility>
 
 namespace precast::device {
@@ -172,6 +173,7 @@ void Judge(const ProbeOptions& options, ProbeClock* clock) {
   if (std::ranges::all_of(clock->bind_views, maps)) {
     clock->rebuild_us = 0;
     for (const ProbeClock::View& view : clock->bind_views) *clock->rebuild_us += view.pair.median;
+    *clock->rebuild_us = std::round(*clock->rebuild_us * 1e6) / 1e6;  // whole picoseconds
   }
   double floor = clock->ordinary ? clock->ordinary->floor_us : 0;
   auto mapped = std::ranges::count_if(clock->views, maps);
