@@ -15,90 +15,54 @@ namespace precast::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using Clock = device::ProbeClock;
 
-Json Microseconds(bool there, double us) { return there ? Json(us) : Json(); }
-
-Json ToJson(const Clock::View& view) {
-  return {{"bytes", view.bytes},
-          {"register_us", Microseconds(view.maps, view.enter.median)},
-          {"unregister_us", Microseconds(view.maps, view.leave.median)},
-          {"pair_us", Microseconds(view.maps, view.pair.median)},
-          {"accesses_to_break_even", view.maps ? Json(view.accesses_to_break_even) : Json()},
-          {"register_min_us", Microseconds(view.maps, view.enter.min)},
-          {"unregister_min_us", Microseconds(view.maps, view.leave.min)}};
-}
-
-Json ToJson(const std::vector<Clock::View>& views) {
-  Json list = Json::array();
-  for (const Clock::View& view : views) list.push_back(ToJson(view));
-  return list;
-}
-
-Json ToJson(const std::vector<Clock::Copy>& copies) {
-  Json list = Json::array();
-  for (const Clock::Copy& copy : copies) {
-    list.push_back({{"bytes", copy.bytes}, {"us", copy.us.median}, {"min_us", copy.us.min}});
-  }
-  return list;
-}
-
-Json ToJson(const std::optional<Clock::Fit>& fit) {
-  if (!fit) return {};
-  return {{"floor_us", fit->floor_us}, {"page_us", fit->page_us}};
-}
-
-Json ToJson(const Clock& clock, double budget_us) {
-  return {{"host_view", ToJson(clock.views)},
-          {"device_copy", ToJson(clock.copies)},
-          {"allocate_and_copy", ToJson(clock.allocations)},
-          {"fit", {{"ordinary_pages", ToJson(clock.ordinary)}, {"huge_pages", ToJson(clock.huge)}}},
-          {"bind",
-           {{"rebuild_us", clock.rebuild_us ? Json(*clock.rebuild_us) : Json()},
-            {"budget_us", budget_us},
-            {"tensors", ToJson(clock.bind_views)}}},
-          {"verdict", clock.verdict},
-          {"reason", clock.reason}};
-}
-
-void PrintFit(Output& output, std::string_view pages, const std::optional<Clock::Fit>& fit) {
-  if (!fit) return;
-  output.Write(fmt::format("pair, {:<16} floor {:.3g} us, {:.3g} us a page\n", pages, fit->floor_us,
-                           fit->page_us));
-}
-
-void PrintClock(Output& output, std::string_view name, const Clock& clock, double budget_us) {
-  constexpr std::string_view format = "{:<12}{:>10}{:>10}{:>10}{:>10}{:>10}{:>12}\n";
-  output.Write(fmt::format("\n{}, in us\n\n", output.Bold(name)));
-  output.Write(output.Dim(fmt::format(format, "host view", "register", "(least)", "unregister",
-                                      "(least)", "pair", "break-even")));
-  auto row = [&](const Clock::View& view) {
-    if (!view.maps) {
-      output.Write(fmt::format("{:<12}{:>10}\n", FormatBytes(view.bytes), "refused"));
-      return;
+void PrintViews(Output& output, const Json& views) {
+  for (const Json& view : views) {
+    std::string row = fmt::format("{:<12}", FormatBytes(view["bytes"].get<uint64_t>()));
+    if (view["pair_us"].is_null()) {
+      output.Write(row + "   refused\n");
+      continue;
     }
-    auto us = [](double value) { return fmt::format("{:.3f}", value); };
-    output.Write(fmt::format(format, FormatBytes(view.bytes), us(view.enter.median),
-                             us(view.enter.min), us(view.leave.median), us(view.leave.min),
-                             us(view.pair.median), view.accesses_to_break_even));
-  };
-  for (const Clock::View& view : clock.views) row(view);
-  PrintFit(output, "ordinary pages", clock.ordinary);
-  PrintFit(output, "huge pages", clock.huge);
-  output.Write("\n");
-  for (size_t i = 0; i < clock.copies.size(); ++i) {
-    output.Write(
-        fmt::format("{:<12}copy to host {:.3f} (least {:.3f}), allocate and copy to it "
-                    "{:.3f}\n",
-                    FormatBytes(clock.copies[i].bytes), clock.copies[i].us.median,
-                    clock.copies[i].us.min, clock.allocations[i].us.median));
+    for (const char* key :
+         {"register_us", "register_min_us", "unregister_us", "unregister_min_us", "pair_us"}) {
+      row += fmt::format("{:>11.3f}", view[key].get<double>());
+    }
+    const Json& accesses = view["accesses_to_break_even"];
+    output.Write(fmt::format("{}{:>11}\n", row, accesses.is_null() ? "-" : accesses.dump()));
   }
+}
+
+void PrintClock(Output& output, std::string_view name, const Json& clock) {
+  output.Write(fmt::format("\n{}, in us\n\n", output.Bold(name)));
+  output.Write(output.Dim(fmt::format("{:<12}{:>11}{:>11}{:>11}{:>11}{:>11}{:>11}\n", "host view",
+                                      "register", "(least)", "unregister", "(least)", "pair",
+                                      "break-even")));
+  PrintViews(output, clock["host_view"]);
+  for (const auto& [pages, fit] : clock["fit"].items()) {
+    if (fit.is_null()) continue;
+    output.Write(fmt::format("{}: floor of a pair {:.3g}, {:.3g} a page\n",
+                             pages == "huge_pages" ? "huge pages" : "ordinary pages",
+                             fit["floor_us"].get<double>(), fit["page_us"].get<double>()));
+  }
+  output.Write("\n");
+  for (size_t i = 0; i < clock["device_copy"].size(); ++i) {
+    const Json& copy = clock["device_copy"][i];
+    output.Write(fmt::format(
+        "{:<12}copy to host {:.3f} (least {:.3f}), allocate and copy to it "
+        "{:.3f}\n",
+        FormatBytes(copy["bytes"].get<uint64_t>()), copy["us"].get<double>(),
+        copy["min_us"].get<double>(), clock["allocate_and_copy"][i]["us"].get<double>()));
+  }
+  const Json& bind = clock["bind"];
   output.Write("\nbind of two tensors\n");
-  for (const Clock::View& view : clock.bind_views) row(view);
+  PrintViews(output, bind["tensors"]);
   output.Write(fmt::format("rebuilt in every run: {}, budget {:.3g}\n",
-                           clock.rebuild_us ? fmt::format("{:.3f}", *clock.rebuild_us) : "refused",
-                           budget_us));
-  output.Write(fmt::format("verdict: {}; {}.\n", output.Bold(clock.verdict), clock.reason));
+                           bind["rebuild_us"].is_null()
+                               ? "refused"
+                               : fmt::format("{:.3f}", bind["rebuild_us"].get<double>()),
+                           bind["budget_us"].get<double>()));
+  output.Write(fmt::format("verdict: {}; {}.\n", output.Bold(clock["verdict"].get<std::string>()),
+                           clock["reason"].get<std::string>()));
 }
 
 }  // namespace
@@ -125,22 +89,19 @@ void ProbeCommand::Declare(CLI::App& app, const std::vector<std::string>& /*args
 }
 
 int ProbeCommand::Run(Output& output) {
-  device::ProbeResult result;
+  Json json;
   try {
-    result = ProbePlatform(platform_, {.budget_us = budget_us_});
+    json = ProbePlatform(platform_, {.budget_us = budget_us_});
   } catch (const Error& error) {
     if (error.code() != ErrorCode::not_found) throw;
     throw Error(ErrorCode::usage, error.message(), error.location());
   }
   if (json_) {
-    Json json = {{"platform", platform_},
-                 {"wall", ToJson(result.wall, budget_us_)},
-                 {"modelled", result.modelled ? ToJson(*result.modelled, budget_us_) : Json()}};
     output.Write(json.dump(2) + "\n");
   } else {
     output.Write(fmt::format("{}\n", output.Bold(platform_)));
-    PrintClock(output, "wall clock, measured here", result.wall, budget_us_);
-    if (result.modelled) PrintClock(output, "modelled clock", *result.modelled, budget_us_);
+    PrintClock(output, "wall clock, measured here", json["wall"]);
+    if (!json["modelled"].is_null()) PrintClock(output, "modelled clock", json["modelled"]);
   }
   output.Flush();
   return kSuccess;
