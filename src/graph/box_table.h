@@ -46,37 +46,37 @@ class BoxTable {
   /// In O(1); keeps capacity.
   void Clear() {
     if (++epoch_ == 0) {
-      boxes_.clear();
+      learned_.clear();
       epoch_ = 1;
     }
   }
   void Learn(const Region& region) {
     uint32_t id = region.layout_id;
-    if (id < boxes_.size() && boxes_[id].epoch == epoch_) return;
+    if (id < learned_.size() && learned_[id] == epoch_) [[likely]]
+      return;
     Add(id, *region.layout);
   }
   /// Requires: learned since Clear.
-  const Box& operator[](uint32_t id) const { return boxes_[id].box; }
+  const Box& operator[](uint32_t id) const { return boxes_[id]; }
 
   /// Are these the same bytes of a buffer? (A reshape has another layout id.)
   bool Same(const LiveRegion& region, uint64_t begin, uint32_t layout) const {
     return region.begin == begin &&
-           (region.layout() == layout || boxes_[region.layout()].box == boxes_[layout].box);
+           (region.layout() == layout || boxes_[region.layout()] == boxes_[layout]);
   }
 
  private:
-  struct Entry {
-    uint32_t epoch = 0;
-    Box box;
-  };
-  void Add(uint32_t id, const abi::Layout& layout) {
-    if (id >= boxes_.size()) {
-      boxes_.resize(std::max<size_t>({size_t{id} + 1, boxes_.size() * 2, 64}));
+  [[gnu::noinline]] void Add(uint32_t id, const abi::Layout& layout) {
+    if (id >= learned_.size()) {
+      learned_.resize(std::max<size_t>({size_t{id} + 1, learned_.size() * 2, 64}));
+      boxes_.resize(learned_.size());
     }
-    boxes_[id] = {epoch_, Normalize(layout)};
+    boxes_[id] = Normalize(layout);
+    learned_[id] = epoch_;
   }
 
-  std::vector<Entry> boxes_;
+  std::vector<uint32_t> learned_;  // the epoch in which a layout was learned, by its id
+  std::vector<Box> boxes_;
   uint32_t epoch_ = 1;
 };
 

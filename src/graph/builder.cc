@@ -34,7 +34,6 @@ void Builder::Begin(ImageMemory* memory, uint32_t serial, uint64_t heap_budget) 
   slots_ = 1;
   statistics_ = {};
   heap_edges_ = 0;
-  buffers_.clear();
   windows_.clear();
   scopes_.clear();
   layouts_.Clear();
@@ -53,14 +52,13 @@ uint32_t Builder::AddSlot() { return static_cast<uint32_t>(slots_++); }
 
 uint32_t Builder::AddBuffer(BufferKind kind, uint32_t slot, uint64_t base, uint64_t bytes,
                             bool empty_at_start) {
-  buffers_.push_back({base, bytes, 0, slot, kind, 0});
-  if (empty_at_start) buffers_.back().set(Buffer::kHasGaps);
-  try {
-    return regions_.AddBuffer(bytes);
-  } catch (...) {
-    buffers_.pop_back();  // the two tables go in step
-    throw;
-  }
+  uint32_t index = regions_.AddBuffer(bytes);
+  Buffer& buffer = regions_[index];
+  buffer.base = base;
+  buffer.slot = slot;
+  buffer.kind = kind;
+  if (empty_at_start) buffer.set(Buffer::kHasGaps);
+  return index;
 }
 
 Tensor Builder::MakeTensor(const Tensor& like, uint32_t buffer, uint64_t offset,
@@ -74,22 +72,22 @@ bool Builder::IsReadOnly(const Tensor& tensor) {
 }
 
 Tensor Builder::Alloc(const Shape& shape, DType dtype) {
-  uint32_t index = static_cast<uint32_t>(buffers_.size());
+  uint32_t index = static_cast<uint32_t>(regions_.buffers());
   Tensor tensor = TensorAccess::Make(Tensor::Kind::run, shape, dtype, index, serial_, 0);
   AddBuffer(BufferKind::created, 0, 0, layouts_[LayoutOf(tensor)].extent, true);
-  buffers_[index].set(Buffer::kUnplaced);
+  regions_[index].set(Buffer::kUnplaced);
   return tensor;
 }
 
 uint32_t Builder::OpenScope() {
-  scopes_.push_back(static_cast<uint32_t>(buffers_.size()));
+  scopes_.push_back(static_cast<uint32_t>(regions_.buffers()));
   return static_cast<uint32_t>(scopes_.size());
 }
 
 bool Builder::CloseScope(uint32_t depth) {
   if (depth != scopes_.size()) return false;
-  for (size_t i = scopes_.back(); i < buffers_.size(); ++i) {
-    Buffer& buffer = buffers_[i];
+  for (size_t i = scopes_.back(); i < regions_.buffers(); ++i) {
+    Buffer& buffer = regions_[i];
     if (buffer.kind != BufferKind::created || buffer.is(Buffer::kEnded)) continue;
     buffer.set(Buffer::kEnded);
     // With the outermost scope the graph is complete: nobody will ask for the bytes.
@@ -178,24 +176,23 @@ void Builder::NoteWrite(const Draft& draft, const Access& access, Buffer& buffer
   }
   const abi::Layout& layout = layouts_[access.layout];
   uint64_t bytes = layout.elements * layout.element_bytes;
-  if (!met) buffer.written_bytes += bytes;
-  if (bytes == buffer.bytes || buffer.written_bytes == buffer.bytes) {
-    buffer.clear(Buffer::kHasGaps);
-  }
+  uint64_t all =
+      bytes == buffer.bytes || met ? bytes : regions_.AddRare(buffer).written_bytes += bytes;
+  if (all == buffer.bytes) buffer.clear(Buffer::kHasGaps);
 }
 
-inline void Builder::PutArgument(const Draft& draft, const Access& access, const Buffer& buffer) {
-  auto* arguments = reinterpret_cast<abi::Argument*>(draft.task + 1);
-  arguments[&access - accesses_.data()] = {buffer.slot, access.layout & (abi::kMaxLayouts - 1),
-                                           static_cast<uint32_t>(access.direction) & 15u,
-                                           buffer.base + access.begin};
+inline void Builder::PutArgument(const Draft& draft, size_t i, const Buffer& buffer) {
+  const Access& access = draft.accesses[i];
+  reinterpret_cast<abi::Argument*>(draft.task + 1)[i] = {
+      buffer.slot, access.layout & (abi::kMaxLayouts - 1),
+      static_cast<uint32_t>(access.direction) & 15u, buffer.base + access.begin};
 }
 
 inline void Builder::Place(const Draft& draft, uint32_t index) {
   auto precedes = [&](BufferId dead) {
     return regions_.AllLive(dead, [&](abi::TaskId user) { return IsProducer(draft, user); });
   };
-  Buffer& buffer = buffers_[index];
+  Buffer& buffer = regions_[index];
   HeapPlanner::Placement placement = heap_.Place(index, buffer.bytes, precedes);
   buffer.base = placement.offset;
   buffer.clear(Buffer::kUnplaced);
@@ -209,15 +206,13 @@ inline void Builder::Place(const Draft& draft, uint32_t index) {
 }
 
 void Builder::CommitUnplaced(const Draft& draft) {
-  for (const Access& access : accesses_) {
-    Buffer& buffer = buffers_[access.buffer];
-    if (!buffer.is(Buffer::kUnplaced)) continue;
-    Place(draft, access.buffer);
-    for (const Access& same : accesses_) {
-      if (same.buffer != access.buffer) continue;
-      PutArgument(draft, same, buffer);
-      Infer(draft, same, buffer);
-    }
+  for (size_t i = 0; i < draft.tensors; ++i) {
+    const Access& access = draft.accesses[i];
+    if (!access.unplaced) continue;
+    Buffer& buffer = regions_[access.buffer];
+    if (buffer.is(Buffer::kUnplaced)) Place(draft, access.buffer);
+    PutArgument(draft, i, buffer);
+    Infer(draft, access, buffer);
   }
 }
 
@@ -231,7 +226,7 @@ void Builder::CommitExtras(const Draft& draft, const Access* predicate) {
     mixes_.push_back(*spec.mix);
   }
   if (predicate != nullptr) {
-    Buffer& buffer = buffers_[predicate->buffer];
+    Buffer& buffer = regions_[predicate->buffer];
     predicates_.push_back({buffer.slot, layouts_[predicate->layout].dtype,
                            static_cast<uint8_t>(spec.compare), 0, buffer.base + predicate->begin,
                            spec.constant});
@@ -252,13 +247,14 @@ void Builder::CommitExtras(const Draft& draft, const Access* predicate) {
   // Tensors that have no place yet come last: what the task already waits for decides which bytes
   // of the heap are free for them.
   bool unplaced = false;
-  for (const Access& access : accesses_) {
-    Buffer& buffer = buffers_[access.buffer];
+  for (size_t i = 0; i < draft.tensors; ++i) {
+    Access& access = draft.accesses[i];
+    Buffer& buffer = regions_[access.buffer];
     if (buffer.is(Buffer::kUnplaced)) {
-      unplaced = true;
+      access.unplaced = unplaced = true;
       continue;
     }
-    PutArgument(draft, access, buffer);
+    PutArgument(draft, i, buffer);
     Infer(draft, access, buffer);
   }
   if (unplaced) CommitUnplaced(draft);
@@ -268,36 +264,16 @@ void Builder::CommitExtras(const Draft& draft, const Access* predicate) {
   statistics_.blocks += spec.blocks * kernels;
 }
 
-[[gnu::always_inline]] inline void Builder::Prepare(const TaskSpec& spec, const Arg& arg, size_t i,
-                                                    Access* access) {
-  const Tensor& tensor = arg.tensor();
-  Direction direction = arg.direction();
-  uint32_t index = TensorAccess::Buffer(tensor);
-  uint8_t refused = Reads(direction) ? Buffer::kEnded | Buffer::kHasGaps : Buffer::kEnded;
-  if (tensor.kind() != Tensor::Kind::run || TensorAccess::Generation(tensor) != serial_ ||
-      (buffers_[index].state & refused) != 0 || TensorAccess::Layout(tensor) == 0 ||
-      spec.predicate != nullptr || (direction != Direction::in && IsReadOnly(tensor)))
-      [[unlikely]] {
-    return PrepareSlowly(spec, arg, i, access);
-  }
-  // Field by field: a copy of a whole Access just made costs more than the rest (the processor
-  // can't forward two narrow stores to a wide load).
-  access->begin = TensorAccess::Offset(tensor);
-  access->buffer = index;
-  access->layout = TensorAccess::Layout(tensor);
-  access->direction = direction;
-  access->repeats = false;
-}
-
 inline void Builder::CheckOverlaps(const TaskSpec& spec) {
   constexpr size_t kFew = 16;
   if (accesses_.size() > kFew) [[unlikely]]
     return CheckManyOverlaps(spec);
-  const Access* first = accesses_.data();
-  for (const Access& b : accesses_) {
-    for (const Access* a = first; a != &b; ++a) {
-      if (a->buffer == b.buffer) [[unlikely]]
-        CheckPair(spec, static_cast<uint32_t>(a - first), static_cast<uint32_t>(&b - first));
+  const Access* const first = accesses_.data();
+  const Access* const last = first + accesses_.size();
+  for (const Access* b = first + 1; b < last; ++b) {
+    for (const Access* a = first; a != b; ++a) {
+      if (a->buffer == b->buffer) [[unlikely]]
+        CheckPair(spec, static_cast<uint32_t>(a - first), static_cast<uint32_t>(b - first));
     }
   }
 }
@@ -311,20 +287,43 @@ abi::TaskId Builder::Submit(const TaskSpec& spec, ArgList args) {
     GrowFor(spec, count, end);
   }
 
+  Access* const first = access_memory_.data();
+  Access* access = first;
+  const uint32_t serial = serial_;
+  const bool may_skip = spec.predicate != nullptr;
+  for (const Arg& arg : args) {
+    if (arg.is_scalar()) continue;
+    const Tensor& tensor = arg.tensor();
+    Direction direction = arg.direction();
+    uint32_t buffer = TensorAccess::Buffer(tensor);
+    uint32_t layout = TensorAccess::Layout(tensor);
+    uint8_t refused = Reads(direction) ? Buffer::kEnded | Buffer::kHasGaps : Buffer::kEnded;
+    if (tensor.kind() == Tensor::Kind::run && TensorAccess::Generation(tensor) == serial &&
+        (regions_[buffer].state & refused) == 0 && layout != 0 && !may_skip &&
+        (direction == Direction::in || !IsReadOnly(tensor))) [[likely]] {
+      // Field by field: a copy of a whole Access just made costs more than the rest (the processor
+      // can't forward two narrow stores to a wide load).
+      access->begin = TensorAccess::Offset(tensor);
+      access->buffer = buffer;
+      access->layout = layout;
+      access->direction = direction;
+      access->repeats = access->unplaced = false;
+    } else {
+      PrepareSlowly(spec, arg, static_cast<size_t>(&arg - args.begin()), access);
+    }
+    ++access;
+  }
+  size_t tensors = static_cast<size_t>(access - first);
+  accesses_ = {first, tensors};
+  Access predicate;
+  if (may_skip) [[unlikely]]
+    predicate = PreparePredicate(spec);
+  if (tensors > 1) CheckOverlaps(spec);
+
   // The block is written behind the end of the image; it becomes part of it at the very end.
   abi::TaskId id = next_id();
-  Draft draft{spec, memory_->data, id, abi::TaskAt(memory_->data, id)};
-  Access* access = access_memory_.data();
-  for (const Arg& arg : args) {
-    if (!arg.is_scalar()) Prepare(spec, arg, static_cast<size_t>(&arg - args.begin()), access++);
-  }
-  size_t tensors = static_cast<size_t>(access - access_memory_.data());
-  accesses_ = {access_memory_.data(), tensors};
-  Access predicate;
-  if (spec.predicate != nullptr) [[unlikely]]
-    predicate = PreparePredicate(spec);
-  CheckOverlaps(spec);
-
+  char* image = memory_->data;
+  Draft draft{spec, image, id, abi::TaskAt(image, id), first, tensors};
   *draft.task = abi::Task{.number = static_cast<uint32_t>(statistics_.tasks),
                           .kernel = spec.kernel,
                           .blocks = spec.blocks,
@@ -347,7 +346,7 @@ abi::TaskId Builder::Submit(const TaskSpec& spec, ArgList args) {
     }
   }
   try {
-    Commit(draft, spec.predicate != nullptr ? &predicate : nullptr);
+    Commit(draft, may_skip ? &predicate : nullptr);
   } catch (...) {
     Break(spec);
   }
@@ -368,7 +367,7 @@ abi::TaskId Builder::FindAccess(const Tensor& tensor) {
 }
 
 void Builder::OpenWindow(uint32_t index, const char* bytes) {
-  Buffer& buffer = buffers_[index];
+  Buffer& buffer = regions_[index];
   if (buffer.is(Buffer::kModified)) return;
   buffer.set(Buffer::kHasWindow);
   if (index >= windows_.size()) windows_.resize(index + 1);

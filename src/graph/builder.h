@@ -20,6 +20,7 @@
 
 #include "abi/image.h"
 #include "base/tensor_access.h"
+#include "graph/buffer.h"
 #include "graph/heap_planner.h"
 #include "graph/layout_table.h"
 #include "graph/name_table.h"
@@ -65,30 +66,7 @@ struct TaskSpec {
 
 class Builder {
  public:
-  enum class BufferKind : uint8_t { host, device, created };
-
-  struct Buffer {
-    enum State : uint8_t {
-      kHasGaps = 1,        // some of it may hold no value: empty at first, not yet written
-      kKeepsOldBytes = 2,  // what tasks leave unwritten shows what was there before
-      kModified = 4,       // some task may write some of it
-      kUnplaced = 8,       // created: has no place in the heap yet
-      kEnded = 16,         // created: its scope has ended
-      kHasWindow = 32,     // the host has read it and may again without asking
-    };
-
-    uint64_t base;  // where it begins in its slot
-    uint64_t bytes;
-    uint64_t written_bytes;  // by writes that met no earlier access
-    uint32_t slot;
-    BufferKind kind;
-    uint8_t state;
-
-    bool is(State bit) const { return (state & bit) != 0; }
-    void set(State bit) { state |= bit; }
-    void clear(State bit) { state &= static_cast<uint8_t>(~bit); }
-  };
-  static_assert(sizeof(Buffer) == 32);
+  using BufferKind = Buffer::Kind;
 
   struct Statistics {
     uint64_t tasks = 0, edges = 0, blocks = 0;
@@ -103,9 +81,9 @@ class Builder {
   uint32_t AddSlot();
   uint32_t AddBuffer(BufferKind kind, uint32_t slot, uint64_t base, uint64_t bytes,
                      bool empty_at_start);
-  const Buffer& buffer(uint32_t index) const { return buffers_[index]; }
+  const Buffer& buffer(uint32_t index) const { return regions_[index]; }
   /// The host has given the buffer values before any task does.
-  void SetFilled(uint32_t index) { buffers_[index].clear(Buffer::kHasGaps); }
+  void SetFilled(uint32_t index) { regions_[index].clear(Buffer::kHasGaps); }
   size_t slots() const { return slots_; }
 
   /// A tensor of this run: `like`'s view, element 0 at byte `offset` of a buffer. Writing it is an
@@ -159,12 +137,13 @@ class Builder {
   static bool IsReadOnly(const Tensor& tensor);
 
  private:
-  struct Access {  // a tensor argument of the task under construction
+  struct alignas(32) Access {  // a tensor argument of the task under construction
     uint64_t begin;
     uint32_t buffer;
     uint32_t layout;
     Direction direction;
-    bool repeats;  // the same region as an earlier one, so it orders nothing more
+    bool repeats;   // the same region as an earlier one, so it orders nothing more
+    bool unplaced;  // its buffer had no place when the task came
   };
 
   abi::TaskId next_id() const { return static_cast<abi::TaskId>(used_ / abi::kUnit); }
@@ -182,17 +161,18 @@ class Builder {
     char* image;
     abi::TaskId id;
     abi::Task* task;
+    Access* accesses;
+    size_t tensors;
   };
 
-  // Submit, in this order. The first three check and change nothing.
-  void Prepare(const TaskSpec& spec, const Arg& arg, size_t i, Access* access);
+  // Submit, in this order. The first two check and change nothing.
   Access PreparePredicate(const TaskSpec& spec);
   void CheckOverlaps(const TaskSpec& spec);
   void Commit(const Draft& draft, const Access* predicate);
   void CommitExtras(const Draft& draft, const Access* predicate);
   void CommitUnplaced(const Draft& draft);
   void Place(const Draft& draft, uint32_t buffer);
-  void PutArgument(const Draft& draft, const Access& access, const Buffer& buffer);
+  void PutArgument(const Draft& draft, size_t i, const Buffer& buffer);
   void Infer(const Draft& draft, const Access& access, Buffer& buffer);
   void InferUnordered(const Draft& draft, const Access& access, Buffer& buffer);
   void NoteWrite(const Draft& draft, const Access& access, Buffer& buffer, bool met);
@@ -220,7 +200,6 @@ class Builder {
   Statistics statistics_;
   uint64_t heap_edges_ = 0;
 
-  std::vector<Buffer> buffers_;
   std::vector<const char*> windows_;
   std::vector<uint32_t> scopes_;  // first buffer of each open scope
   LayoutTable layouts_;
@@ -253,12 +232,16 @@ inline uint32_t Builder::LayoutOf(const Tensor& tensor) {
 inline bool Builder::IsUsable(const Tensor& tensor) const {
   return tensor.kind() == Tensor::Kind::run &&
          detail::TensorAccess::Generation(tensor) == serial_ &&
-         !buffers_[detail::TensorAccess::Buffer(tensor)].is(Buffer::kEnded);
+         !regions_[detail::TensorAccess::Buffer(tensor)].is(Buffer::kEnded);
 }
 
 inline Builder::Access Builder::AccessOf(const Tensor& tensor, Direction direction) {
-  return {detail::TensorAccess::Offset(tensor), detail::TensorAccess::Buffer(tensor),
-          LayoutOf(tensor), direction, false};
+  return {detail::TensorAccess::Offset(tensor),
+          detail::TensorAccess::Buffer(tensor),
+          LayoutOf(tensor),
+          direction,
+          false,
+          false};
 }
 
 inline Region Builder::RegionOf(const Access& access) const {

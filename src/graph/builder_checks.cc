@@ -42,7 +42,7 @@ std::string Builder::What(const TaskSpec& task, size_t argument, const Tensor& t
   return fmt::format("{}: argument {} ({})", Prefix(task), argument, tensor.ToString());
 }
 
-const Builder::Buffer& Builder::Check(const Tensor& tensor, std::string_view use) const {
+const Buffer& Builder::Check(const Tensor& tensor, std::string_view use) const {
   switch (tensor.kind()) {
     case Tensor::Kind::none:
       Fail(ErrorCode::invalid_argument, "{}: a tensor that names nothing", use);
@@ -59,7 +59,7 @@ const Builder::Buffer& Builder::Check(const Tensor& tensor, std::string_view use
     Fail(ErrorCode::stale, "{} ({}): a tensor of another run (serial {}, this run is {})", use,
          tensor.ToString(), TensorAccess::Generation(tensor), serial_);
   }
-  const Buffer& buffer = buffers_[TensorAccess::Buffer(tensor)];
+  const Buffer& buffer = regions_[TensorAccess::Buffer(tensor)];
   if (buffer.is(Buffer::kEnded))
     Fail(ErrorCode::stale, "{} ({}): used after its scope", use, tensor.ToString());
   return buffer;
@@ -118,7 +118,7 @@ void Builder::PrepareSlowly(const TaskSpec& spec, const Arg& arg, size_t i, Acce
   bool may_skip = spec.predicate != nullptr && Writes(access.direction);
   if (may_skip) access.direction = Direction::inout;
   if (access.direction == Direction::out || access.direction == Direction::no_dep) return;
-  const Buffer& buffer = buffers_[access.buffer];
+  const Buffer& buffer = regions_[access.buffer];
   if (!buffer.is(Buffer::kHasGaps) || regions_.FindWriter(access.buffer, RegionOf(access)) != 0)
     return;
   // What a skipped task leaves in the caller's memory is what the caller had there.
@@ -149,7 +149,7 @@ Builder::Access Builder::PreparePredicate(const TaskSpec& spec) {
          Prefix(spec), tensor->size(), tensor->ToString());
   }
   Access access = AccessOf(*tensor);
-  if (buffers_[access.buffer].is(Buffer::kHasGaps) &&
+  if (regions_[access.buffer].is(Buffer::kHasGaps) &&
       regions_.FindWriter(access.buffer, RegionOf(access)) == 0) {
     Fail(ErrorCode::not_ready, "{}: predicate on {}, which no submitted task has written",
          Prefix(spec), tensor->ToString());

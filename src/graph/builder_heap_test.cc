@@ -64,6 +64,36 @@ TEST(BuilderHeapTest, PastTheBudgetDeadBytesAreReusedWithEdges) {
   EXPECT_LE(g.builder().heap().peak_bytes(), 4096u);
 }
 
+// The bytes of a dead tensor go to one that only `no_dep` names: each of its users comes after the
+// dead tensor's, although they make no edges among themselves.
+TEST(BuilderHeapTest, UnorderedUsersOfReusedBytesComeAfterTheDeadTensorsUsers) {
+  TestGraph g(4096);
+  uint32_t kernel = g.Kernel(work);
+  uint32_t scope = g.builder().OpenScope();
+  Tensor dead = g.builder().Alloc({1024}, DType::f32);
+  g.Submit(kernel, {out(dead)});
+  g.Submit(kernel, {in(dead)});
+  g.builder().CloseScope(scope);
+  Tensor t = g.builder().Alloc({1024}, DType::f32);
+  for (int64_t i = 0; i < 4; ++i) g.Submit(kernel, {no_dep(t.slice(0, i * 256, i * 256 + 256))});
+  TestImage image = g.Seal();
+  Validate(image.span());
+  EXPECT_TRUE(HasEdge(image, 1, 2));
+  for (uint32_t later = 3; later < 6; ++later) EXPECT_TRUE(HasEdge(image, 2, later));
+}
+
+TEST(BuilderHeapTest, AHugeBudgetCannotOverflow) {
+  TestGraph g(~uint64_t{0});
+  uint32_t kernel = g.Kernel(work);
+  Tensor a = g.builder().Alloc({int64_t{1} << 31, int64_t{1} << 30}, DType::u8);
+  Tensor b = g.builder().Alloc({int64_t{1} << 31, int64_t{1} << 30}, DType::u8);
+  Tensor c = g.builder().Alloc({int64_t{1} << 31, int64_t{1} << 30}, DType::u8);
+  g.Submit(kernel, {out(a)});
+  g.Submit(kernel, {out(b)});
+  EXPECT_LT(g.builder().heap().peak_bytes(), uint64_t{1} << 63);
+  EXPECT_THROW(g.Submit(kernel, {out(c)}), Error);
+}
+
 // B1: one that ran out of memory ends the graph.
 TEST(BuilderHeapTest, ALiveSetThatCannotFitEndsTheGraph) {
   TestGraph g(4096);

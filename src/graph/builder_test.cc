@@ -2,6 +2,7 @@
 // the image. What overlaps what is tested with the region map; the heap in builder_heap_test.cc.
 #include "graph/builder.h"
 
+#include "base/tensor_access.h"
 #include "graph/validator.h"
 #include "support/test_graph.h"
 
@@ -239,6 +240,30 @@ TEST_F(BuilderTest, ReadingWhatNobodyWroteIsAnError) {
 }
 
 // Errors.
+
+// The same region twice fills it once.
+TEST_F(BuilderTest, ARegionWrittenTwiceByOneTaskCountsOnce) {
+  Tensor t = g_.builder().Alloc({100}, DType::f32);
+  Tensor first = t.slice(0, 0, 50), second = t.slice(0, 50, 100);
+  Submit({out(first), out(first)});
+  Refused(ErrorCode::not_ready, {in(second)});
+  Submit({out(second)});
+  Submit({in(second)});
+  EXPECT_FALSE(g_.builder().buffer(detail::TensorAccess::Buffer(t)).is(Buffer::kHasGaps));
+}
+
+// A task that may be skipped, or that reads what it writes, fills no gap.
+TEST_F(BuilderTest, WhatMayKeepOldBytesFillsNoGap) {
+  Tensor t = g_.builder().Alloc({100}, DType::f32);
+  Tensor flag = g_.Data<int32_t>({1});
+  Predicate when = precast::when(flag, {0}, Compare::equal, 1);
+  Submit({out(t.slice(0, 0, 50))});
+  Submit({out(t)}, {.when = &when});
+  Submit({inout(t)});
+  const Buffer& buffer = g_.builder().buffer(detail::TensorAccess::Buffer(t));
+  EXPECT_TRUE(buffer.is(Buffer::kHasGaps));
+  EXPECT_TRUE(buffer.is(Buffer::kKeepsOldBytes));
+}
 
 TEST_F(BuilderTest, RefusesBadArguments) {
   Submit({inout(x_)});

@@ -2,12 +2,15 @@
 
 #include <precast/error.h>
 
+#include <algorithm>
 #include <bit>
 
 namespace precast::graph {
 
 void HeapPlanner::Clear(uint64_t budget) {
-  budget_ = budget / kAlignment * kAlignment;
+  // No sum with it can overflow, and no device has as much.
+  budget_ = std::min(budget, uint64_t{1} << 62);
+  budget_ = (budget_ + kAlignment - 1) / kAlignment * kAlignment;
   peak_ = live_bytes_ = reused_bytes_ = 0;
   blocks_.resize(1);
   runs_.resize(1);
@@ -190,7 +193,7 @@ HeapPlanner::Placement HeapPlanner::TakeDead(BufferId buffer, uint64_t bytes, ui
   if (run == 0) {
     Fail(ErrorCode::out_of_memory,
          "a tensor of {} bytes does not fit into the graph heap: {} bytes are in use, the heap has "
-         "{}",
+         "{} (set by WorkerOptions::heap and RunOptions::heap)",
          bytes, live_bytes_, budget_);
   }
   after_.clear();

@@ -13,11 +13,20 @@ using abi::TaskId;
 
 void RegionMap::Clear() {
   buffers_.clear();
-  unordered_.clear();
+  unordered_.resize(1);
+  rares_.resize(1);
   chunks_.resize(1);
   free_chunk_ = 0;
   grids_.Clear();
   boxes_.Clear();
+}
+
+Rare& RegionMap::AddRare(Buffer& buffer) {
+  if (buffer.rare == 0) {
+    buffer.rare = static_cast<uint32_t>(rares_.size());
+    rares_.emplace_back();
+  }
+  return rares_[buffer.rare];
 }
 
 void RegionMap::AddAnotherReader(LiveRegion& region, TaskId task) {
@@ -80,9 +89,8 @@ void RegionMap::FinishProducers(const Buffer& buffer, TaskId task, TaskId floor)
   if (producers_.size() > 1 && floor != 0) {
     std::erase_if(producers_, [floor](TaskId producer) { return producer < floor; });
   }
-  if (producers_.empty() && floor == 0 && buffer.claim != 0 && buffer.claim != task) {
-    producers_.push_back(buffer.claim);
-  }
+  TaskId claim = RareOf(buffer).claim;
+  if (producers_.empty() && floor == 0 && claim != 0 && claim != task) producers_.push_back(claim);
 }
 
 // The live region that is exactly this one, and where it is or would be in the grid.
@@ -234,11 +242,12 @@ std::span<const TaskId> RegionMap::WriteSlowly(Buffer& buffer, LiveRegion* live,
 
 void RegionMap::Unordered(BufferId id, const Region& region, TaskId task) {
   Buffer& buffer = buffers_[id];
-  if (buffer.unordered == 0) {
+  Rare& rare = AddRare(buffer);
+  if (rare.unordered == 0) {
+    rare.unordered = static_cast<uint32_t>(unordered_.size());
     unordered_.push_back(NewBuffer(buffer.bytes));
-    buffer.unordered = static_cast<uint32_t>(unordered_.size());
   }
-  ReadSlowly(unordered_[buffer.unordered - 1], nullptr, region, task);
+  ReadSlowly(unordered_[rare.unordered], nullptr, region, task);
 }
 
 TaskId RegionMap::Find(const Buffer& buffer, const Region& region, bool readers) const {
@@ -264,15 +273,15 @@ TaskId RegionMap::Find(const Buffer& buffer, const Region& region, bool readers)
 TaskId RegionMap::FindWriter(BufferId id, const Region& region) const {
   const Buffer& buffer = buffers_[id];
   TaskId found = Find(buffer, region, false);
-  if (found != 0 || buffer.unordered == 0) return found;
-  return Find(unordered_[buffer.unordered - 1], region, true);
+  uint32_t unordered = RareOf(buffer).unordered;
+  return found != 0 || unordered == 0 ? found : Find(unordered_[unordered], region, true);
 }
 
 TaskId RegionMap::FindAccess(BufferId id, const Region& region) const {
   const Buffer& buffer = buffers_[id];
   TaskId found = Find(buffer, region, true);
-  if (found != 0 || buffer.unordered == 0) return found;
-  return Find(unordered_[buffer.unordered - 1], region, true);
+  uint32_t unordered = RareOf(buffer).unordered;
+  return found != 0 || unordered == 0 ? found : Find(unordered_[unordered], region, true);
 }
 
 std::span<const TaskId> RegionMap::CollectLive(BufferId id, uint64_t enough) const {
@@ -290,8 +299,9 @@ std::span<const TaskId> RegionMap::CollectLive(BufferId id, uint64_t enough) con
     grids_.Visit(grid, RegionGrid::kAll, grids_.Everything(grid), meet);
   };
   collect(buffer);
-  if (buffer.unordered != 0) collect(unordered_[buffer.unordered - 1]);
-  if (producers_.empty() && buffer.claim != 0) producers_.push_back(buffer.claim);
+  const Rare& rare = RareOf(buffer);
+  if (rare.unordered != 0) collect(unordered_[rare.unordered]);
+  if (producers_.empty() && rare.claim != 0) producers_.push_back(rare.claim);
   return producers_;
 }
 

@@ -33,7 +33,7 @@
 #pragma once
 
 #include "abi/image.h"
-#include "graph/box_table.h"
+#include "graph/buffer.h"
 #include "graph/overlap.h"
 #include "graph/region_grid.h"
 
@@ -44,9 +44,6 @@
 
 namespace precast::graph {
 
-/// Numbers a buffer of the run or body under construction: 0, 1, 2, … since Clear.
-using BufferId = uint32_t;
-
 class RegionMap {
  public:
   RegionMap() = default;
@@ -56,6 +53,12 @@ class RegionMap {
   /// Forgets everything, in O(1); keeps capacity.
   void Clear();
   BufferId AddBuffer(uint64_t bytes);
+  size_t buffers() const { return buffers_.size(); }
+  /// Callers may change what is the builder's in it. Valid until the next AddBuffer.
+  Buffer& operator[](BufferId buffer) { return buffers_[buffer]; }
+  const Buffer& operator[](BufferId buffer) const { return buffers_[buffer]; }
+  const Rare& RareOf(const Buffer& buffer) const { return rares_[buffer.rare]; }
+  Rare& AddRare(Buffer& buffer);
 
   /// `task` reads `region`: calls edge(TaskId) for the writers that must precede it, and records
   /// it. Tasks come in ascending order of id; one task may make several accesses, and never gets an
@@ -78,10 +81,10 @@ class RegionMap {
   /// buffer, when its bytes belonged to another buffer before: `task` has the edges from that one's
   /// users, others that touch other parts of this buffer first would not. Does not count as an
   /// access. Requires: no access was recorded yet.
-  void Claim(BufferId buffer, abi::TaskId task) { buffers_[buffer].claim = task; }
+  void Claim(BufferId buffer, abi::TaskId task) { AddRare(buffers_[buffer]).claim = task; }
   /// The task of Claim, 0 if none: a task with an Unordered access comes after it, too. That edge
   /// is the caller's.
-  abi::TaskId Claimant(BufferId buffer) const { return buffers_[buffer].claim; }
+  abi::TaskId Claimant(BufferId buffer) const { return RareOf(buffers_[buffer]).claim; }
 
   /// May these, of one buffer, share a byte?
   bool Overlap(const Region& a, const Region& b) const;
@@ -105,15 +108,6 @@ class RegionMap {
   static constexpr uint64_t kFewUsers = 16;
 
  private:
-  struct alignas(64) Buffer {
-    LiveRegion first;
-    uint64_t bytes;
-    uint32_t grid;       // of the other live regions; 0: none yet
-    abi::TaskId claim;   // 0: none
-    uint32_t unordered;  // index + 1 into unordered_: what Unordered recorded, as reads
-  };
-  static_assert(sizeof(Buffer) == 64);
-
   static constexpr uint32_t kChunkReaders = 14;
   struct ReaderChunk {
     abi::TaskId reader[kChunkReaders];
@@ -123,10 +117,15 @@ class RegionMap {
   static_assert(sizeof(ReaderChunk) == 64);
 
   static Buffer NewBuffer(uint64_t bytes) {
-    return {{0, LiveRegion::kNone, 0, 0, {0, 0}, 0}, bytes, 0, 0, 0};
+    return {{0, LiveRegion::kNone, 0, 0, {0, 0}, 0}, bytes, 0, 0, 0, 0, Buffer::Kind::host, 0};
   }
   void AddReader(LiveRegion& region, abi::TaskId task);
   void AddAnotherReader(LiveRegion& region, abi::TaskId task);
+  template <typename Edge>
+  void AfterClaim(const Buffer& buffer, abi::TaskId task, Edge& edge) {
+    abi::TaskId claim = RareOf(buffer).claim;
+    if (claim != 0 && claim != task) edge(claim);
+  }
   // What is not a whole buffer under its usual name; `Edge` as above.
   template <typename Edge>
   void ReadElsewhere(Buffer& buffer, const Region& region, abi::TaskId task, Edge& edge);
@@ -156,7 +155,8 @@ class RegionMap {
   void FinishProducers(const Buffer& buffer, abi::TaskId task, abi::TaskId floor);
 
   std::vector<Buffer> buffers_;
-  std::vector<Buffer> unordered_;
+  std::vector<Buffer> unordered_ = std::vector<Buffer>(1);  // accesses as reads; entry 0 is none
+  std::vector<Rare> rares_ = std::vector<Rare>(1);          // entry 0 is none
   std::vector<ReaderChunk> chunks_ = std::vector<ReaderChunk>(1);  // entry 0 is none
   uint32_t free_chunk_ = 0;
   // Looking something up fills caches.
@@ -192,7 +192,7 @@ template <typename Edge>
       live.begin == region.begin && (live.key & ~LiveRegion::kForeignRead) == region.layout_id;
   if (!plain) [[unlikely]]
     return ReadElsewhere(buffer, region, task, edge);
-  abi::TaskId producer = live.writer != 0 ? live.writer : buffer.claim;
+  abi::TaskId producer = live.writer != 0 ? live.writer : RareOf(buffer).claim;
   AddReader(live, task);
   if (producer != 0 && producer != task) edge(producer);
 }
@@ -209,14 +209,16 @@ template <typename Edge>
     } else if (live->key == LiveRegion::kNone) {
       boxes_.Learn(region);
       *live = {region.begin, region.layout_id, 0, 0, {task, 0}, 0};
-      if (buffer.claim != 0 && buffer.claim != task) edge(buffer.claim);
+      if (buffer.rare != 0) AfterClaim(buffer, task, edge);
       return;
     } else {
       live = nullptr;
     }
   }
   if (live != nullptr && ((live->key & LiveRegion::kForeignWrite) == 0 || also != 0)) [[likely]] {
-    abi::TaskId producer = live->writer != 0 ? live->writer : also != 0 ? also : buffer.claim;
+    abi::TaskId producer = live->writer != 0 ? live->writer
+                           : also != 0       ? also
+                                             : RareOf(buffer).claim;
     AddReader(*live, task);
     if (producer != 0 && producer != task) edge(producer);
     return;
@@ -235,7 +237,7 @@ template <typename Edge>
   if (live.key == LiveRegion::kNone && buffer.grid == 0) [[likely]] {
     boxes_.Learn(region);
     live = {region.begin, region.layout_id, task, 0, {0, 0}, 0};
-    if (buffer.claim != 0 && buffer.claim != task) edge(buffer.claim);
+    if (buffer.rare != 0) AfterClaim(buffer, task, edge);
     return;
   }
   WriteElsewhere(buffer, region, task, edge);
@@ -249,7 +251,7 @@ inline void RegionMap::Overwrite(const Buffer& buffer, LiveRegion& live, abi::Ta
   live.writer = task;
   live.reader[0] = live.reader[1] = 0;
   if (first == 0) {
-    abi::TaskId producer = writer != 0 ? writer : also != 0 ? also : buffer.claim;
+    abi::TaskId producer = writer != 0 ? writer : also != 0 ? also : RareOf(buffer).claim;
     if (producer != 0 && producer != task) edge(producer);
     return;
   }

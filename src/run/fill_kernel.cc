@@ -29,6 +29,13 @@ uint64_t IntegerBits(DType dtype, double value) {
   return BitsOf(static_cast<T>(value));
 }
 
+void CheckFinite(DType dtype, double value, float converted) {
+  if (std::isfinite(value) && !std::isfinite(converted)) {
+    precast::Fail(ErrorCode::out_of_range, "fill value {} is beyond the finite values of {}", value,
+                  Name(dtype));
+  }
+}
+
 // Elements are filled as integers of their size; TensorView needs the tensor's own type.
 template <typename T>
 void Fill(const KernelContext& k, uint64_t bits) {
@@ -66,10 +73,13 @@ uint64_t FillBits(DType dtype, double value) {
     case DType::u64:
       return IntegerBits<uint64_t>(dtype, value);
     case DType::f16:
+      CheckFinite(dtype, value, static_cast<float>(f16(static_cast<float>(value))));
       return BitsOf(f16(static_cast<float>(value)).bits());
     case DType::bf16:
+      CheckFinite(dtype, value, static_cast<float>(bf16(static_cast<float>(value))));
       return BitsOf(bf16(static_cast<float>(value)).bits());
     case DType::f32:
+      CheckFinite(dtype, value, static_cast<float>(value));
       return BitsOf(static_cast<float>(value));
     case DType::f64:
       return BitsOf(value);

@@ -132,7 +132,7 @@ Tensor HostAccess::Part(const Range& range) {
 }
 
 void HostAccess::FailAccess(const Range& range, std::string_view why, abi::TaskId task) {
-  const Builder::Buffer& buffer = graph_->buffer(range.buffer);
+  const graph::Buffer& buffer = graph_->buffer(range.buffer);
   std::string where;
   if (buffer.kind == Builder::BufferKind::device) {
     const Use& use = UseOf(range.buffer);
@@ -238,13 +238,13 @@ void HostAccess::Get(const Tensor& tensor, std::span<const int64_t> index, DType
                      void* values, int64_t count) {
   Refresh();
   Range range = Locate(kGet, tensor, index, dtype, count);
-  const Builder::Buffer& buffer = graph_->buffer(range.buffer);
+  const graph::Buffer& buffer = graph_->buffer(range.buffer);
   if (buffer.kind == Builder::BufferKind::created) {
     FailAccess(range,
                "it lives in the graph heap of this run; no value exists before the run executes. "
                "Have a task write it to an argument, and read that in a later run");
   }
-  if (buffer.is(Builder::Buffer::kModified)) {
+  if (buffer.is(graph::Buffer::kModified)) {
     if (abi::TaskId writer = graph_->FindWriter(Part(range))) {
       FailAccess(range,
                  "of this run writes it and has not run; read it before that submit, or in a later "
@@ -276,7 +276,7 @@ void HostAccess::Get(const Tensor& tensor, std::span<const int64_t> index, DType
 void HostAccess::Set(const Tensor& tensor, std::span<const int64_t> index, DType dtype,
                      const void* values, int64_t count) {
   Range range = Locate(kSet, tensor, index, dtype, count);
-  const Builder::Buffer& buffer = graph_->buffer(range.buffer);
+  const graph::Buffer& buffer = graph_->buffer(range.buffer);
   if (buffer.kind == Builder::BufferKind::created) {
     FailAccess(range,
                "it lives in the graph heap of this run; let a task write it, or give alloc a fill "

@@ -124,10 +124,10 @@ std::pair<uint64_t, uint64_t> HostArguments::StageIn(device::Driver& driver,
                                                      const graph::Builder& graph) {
   uint64_t copies = 0, bytes = 0;
   for (Span& span : spans_) {
-    const graph::Builder::Buffer& buffer = graph.buffer(span.buffer);
+    const graph::Buffer& buffer = graph.buffer(span.buffer);
     // An `out` that tasks write completely, always, needs no bytes from the host.
-    if (span.write_only && !buffer.is(graph::Builder::Buffer::kHasGaps) &&
-        !buffer.is(graph::Builder::Buffer::kKeepsOldBytes) && !span.copy)
+    if (span.write_only && !buffer.is(graph::Buffer::kHasGaps) &&
+        !buffer.is(graph::Buffer::kKeepsOldBytes) && !span.copy)
       continue;
     driver.CopyToDevice(staging + span.device_offset, span.bytes_now(), span.bytes);
     ++copies;
@@ -144,7 +144,7 @@ std::pair<uint64_t, uint64_t> HostArguments::CopyBack(device::Driver& driver,
     Span& span = spans_[argument.span];
     // Written arguments have their span to themselves.
     if (!Writes(argument.direction)) continue;
-    if (!graph.buffer(span.buffer).is(graph::Builder::Buffer::kModified) && !span.copy) continue;
+    if (!graph.buffer(span.buffer).is(graph::Buffer::kModified) && !span.copy) continue;
     device::Address source = staging + span.device_offset;
     if (argument.tensor.is_contiguous()) {
       driver.CopyToHost(span.begin, source, span.bytes);

@@ -82,7 +82,7 @@ TEST_F(HostArgumentsTest, KeepsSeparateArgumentsApart) {
   const HostArguments::Span& first = host_.spans()[host_.arguments()[0].span];
   EXPECT_EQ(first.begin, reinterpret_cast<char*>(&floats_[50]));
   EXPECT_TRUE(first.write_only);
-  EXPECT_TRUE(graph_.buffer(first.buffer).is(graph::Builder::Buffer::kHasGaps));
+  EXPECT_TRUE(graph_.buffer(first.buffer).is(graph::Buffer::kHasGaps));
   EXPECT_FALSE(host_.spans()[host_.arguments()[2].span].write_only);
   EXPECT_EQ(&host_.SpanOf(first.buffer), &first);
 }

@@ -1,5 +1,6 @@
 #include "run/run_builder.h"
 
+#include "base/current_error.h"
 #include "base/tensor_access.h"
 #include "run/fill_kernel.h"
 
@@ -47,10 +48,7 @@ RunBuilder::RunBuilder(const RunDevice& device)
 void RunBuilder::Begin(graph::ImageMemory* image, uint32_t serial, uint64_t heap_budget,
                        ArgList args, const Program* program, HostViewPolicy host_views) {
   graph_.Begin(image, serial, heap_budget);
-  if (program != program_) {
-    std::fill(std::begin(kernel_cache_), std::end(kernel_cache_), CachedKernel{});
-    program_ = program;
-  }
+  program_ = program;
   fatal_.reset();
   access_.Begin(host_views);
   host_.Clear();
@@ -123,15 +121,13 @@ void RunBuilder::Orchestrate(const Orchestration& orchestration) {
   try {
     orchestration(orchestrator_, args_);
   } catch (const ReportedFatal&) {
-  } catch (const Error&) {
-    if (!fatal_) throw;
-  } catch (const std::exception& error) {
-    if (!fatal_) Fail(ErrorCode::orchestration, "the orchestration threw: {}", error.what());
-  } catch (...) {
+  } catch (const Error& error) {
     if (!fatal_) {
-      Fail(ErrorCode::orchestration,
-           "the orchestration threw an object that is not a std::exception");
+      throw error.code() != ErrorCode::usage ? error
+                                             : Error(ErrorCode::orchestration, error.message());
     }
+  } catch (...) {
+    if (!fatal_) throw CurrentError(ErrorCode::orchestration, "the orchestration threw: ");
   }
   if (fatal_) throw Error(*fatal_);
   if (!graph_.CloseScope(scope)) {
@@ -171,9 +167,12 @@ uint32_t RunBuilder::FindKernel(const Kernel& kernel) {
            kernel.name, program_->name, names);
     }
   }
-  uint32_t index = device_.kernels->Index(kernel);
-  CacheFor(kernel) = {kernel.function, kernel.name, index};
-  return index;
+  CachedKernel& cached = CacheFor(kernel);
+  if (cached.function != kernel.function || cached.name != kernel.name) {
+    cached = {kernel.function, kernel.name, device_.kernels->Index(kernel), 0};
+  }
+  cached.serial = graph_.serial();
+  return cached.index;
 }
 
 inline Task RunBuilder::Append(graph::TaskSpec& spec, ArgList args, const SubmitOptions& options) {
@@ -226,6 +225,10 @@ Task RunBuilder::Submit(const MixedKernel& kernel, ArgList args, const SubmitOpt
            : part.core == Core::cube ? fmt::format("'{}', a cube kernel", part.name)
                                      : fmt::format("'{}', a vector kernel", part.name));
     }
+    if (part.function == nullptr) {
+      Fail(ErrorCode::invalid_argument, "kernel {} of a mixed task, '{}', has no function",
+           mix.kernels, part.name);
+    }
     mix.kernel[mix.kernels++] = KernelIndex(part);
   };
   add(kernel.cube, Core::cube);
@@ -256,7 +259,9 @@ uint32_t RunBuilder::OpenScope() {
 void RunBuilder::CloseScope(uint32_t depth) {
   // Runs in a destructor, maybe while an exception passes, so a misuse is noted, not thrown.
   if (!open_ || fatal_) return;
-  if (!graph_.CloseScope(depth)) {
+  // While an exception passes, scopes may end in any order, and it is what the caller wants to
+  // know.
+  if (!graph_.CloseScope(depth) && std::uncaught_exceptions() == 0) {
     fatal_.emplace(ErrorCode::orchestration,
                    fmt::format("scope {} ended before a scope that was opened inside it", depth));
   }

@@ -72,7 +72,8 @@ class RunBuilder {
   void ImportArguments(ArgList args);
   uint32_t KernelIndex(const Kernel& kernel) {
     const CachedKernel& cached = CacheFor(kernel);
-    bool hit = cached.function == kernel.function && cached.name == kernel.name;
+    bool hit = cached.serial == graph_.serial() && cached.function == kernel.function &&
+               cached.name == kernel.name;
     return hit ? cached.index : FindKernel(kernel);
   }
   uint32_t FindKernel(const Kernel& kernel);
@@ -93,6 +94,7 @@ class RunBuilder {
     KernelFunction function = nullptr;
     const char* name = "";
     uint32_t index = 0;
+    uint32_t serial = 0;  // of the run in which the program was seen to have it
   };
   static constexpr size_t kCachedKernels = 64;
   CachedKernel& CacheFor(const Kernel& kernel) {

@@ -72,12 +72,10 @@ TEST_F(RunBuilderTest, ClaimsEachAllocationOnceAndLetsGo) {
   ASSERT_EQ(builder_.access().uses().size(), 2u);
   EXPECT_EQ(builder_.access().uses()[0].address, memory_.Of(a_));
   EXPECT_EQ(builder_.access().uses()[1].bytes, 64u);
-  EXPECT_TRUE(builder_.graph()
-                  .buffer(builder_.access().uses()[0].buffer)
-                  .is(graph::Builder::Buffer::kModified));
-  EXPECT_FALSE(builder_.graph()
-                   .buffer(builder_.access().uses()[1].buffer)
-                   .is(graph::Builder::Buffer::kModified));
+  EXPECT_TRUE(
+      builder_.graph().buffer(builder_.access().uses()[0].buffer).is(graph::Buffer::kModified));
+  EXPECT_FALSE(
+      builder_.graph().buffer(builder_.access().uses()[1].buffer).is(graph::Buffer::kModified));
   EXPECT_FALSE(CanFree(a_));
   EXPECT_FALSE(CanFree(b_));
   builder_.Release();
@@ -102,7 +100,7 @@ TEST_F(RunBuilderTest, LetsGoAfterAFailedOrchestration) {
               o.submit(touch, {in(b_)});
               throw 1;
             }),
-            "the orchestration threw an object that is not a std::exception");
+            "the orchestration threw: an object that is not a std::exception");
   builder_.Release();
   EXPECT_TRUE(CanFree(a_));
   EXPECT_TRUE(CanFree(b_));

@@ -180,8 +180,8 @@ void RunState::Bind(const Orchestration& orchestration, ArgList args, const Prog
   ticket_ = driver.Execute(launch);
   report_[Phase::execute].modelled_ps += Now().modelled_ps - since.modelled_ps;
   for (const run::HostAccess::Use& use : builder.access().uses()) {
-    context_->device.memory->MarkUse(
-        use.allocation, ticket_, graph.buffer(use.buffer).is(graph::Builder::Buffer::kModified));
+    context_->device.memory->MarkUse(use.allocation, ticket_,
+                                     graph.buffer(use.buffer).is(graph::Buffer::kModified));
   }
 }
 

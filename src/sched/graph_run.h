@@ -17,6 +17,7 @@
 // Threads: `Work` from a lane that holds work; `Fail` from anywhere.
 #pragma once
 
+#include "base/current_error.h"
 #include "sched/instance.h"
 #include "sched/lane.h"
 
@@ -79,17 +80,8 @@ class GraphRun {
     const abi::Task* current = nullptr;
     try {
       Loop(lane, job, &current);
-    } catch (const Error& error) {
-      if (!lane.abandoned) {
-        Fail(Error(error.code(), Where(current) + error.message(), error.location()));
-      }
-    } catch (const std::exception& error) {
-      if (!lane.abandoned) Fail(Error(ErrorCode::kernel_failed, Where(current) + error.what()));
     } catch (...) {
-      if (!lane.abandoned) {
-        Fail(Error(ErrorCode::kernel_failed,
-                   Where(current) + "threw an object that is not a std::exception"));
-      }
+      if (!lane.abandoned) Fail(CurrentError(ErrorCode::kernel_failed, Where(current)));
     }
     if (lane.abandoned) return false;  // the watchdog has left the run on its behalf
     lane.ready.Clear();

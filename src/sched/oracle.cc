@@ -1,5 +1,7 @@
 #include "sched/oracle.h"
 
+#include "base/current_error.h"
+
 #include <precast/argument.h>
 
 #include <algorithm>
@@ -126,14 +128,8 @@ void RunOracle(const Instance& instance, const OracleOptions& options, uint64_t*
           RunItems(instance, task, options.reverse_blocks);
         }
       }
-    } catch (const Error& error) {
-      throw Error(error.code(), fmt::format("{}: {}", instance.Describe(task), error.message()),
-                  error.location());
-    } catch (const std::exception& error) {
-      Fail(ErrorCode::kernel_failed, "{}: {}", instance.Describe(task), error.what());
     } catch (...) {
-      Fail(ErrorCode::kernel_failed, "{}: threw an object that is not a std::exception",
-           instance.Describe(task));
+      throw CurrentError(ErrorCode::kernel_failed, instance.Describe(task) + ": ");
     }
     ++*completed;
     id += task->units;

@@ -99,7 +99,7 @@ TEST(OracleTest, NamesTheTaskThatFails) {
     const char* message;
   };
   for (const Case& c : {Case{&throw_number, ErrorCode::kernel_failed,
-                             "task 1 'bad' (kernel throw_number): threw an object that is not a "
+                             "task 1 'bad' (kernel throw_number): an object that is not a "
                              "std::exception"},
                         Case{&throw_exception, ErrorCode::kernel_failed,
                              "task 1 'bad' (kernel throw_exception): no such luck"},

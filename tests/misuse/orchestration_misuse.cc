@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <stdexcept>
+#include <vector>
 
 namespace precast::misuse {
 namespace {
@@ -29,6 +30,10 @@ std::function<void(Worker&)> DoingOnDevice(Act act) {
     worker.run([&](Orchestrator& o, const Args& args) { act(o, args.tensor(0)); }, {inout(*t)});
   };
 }
+
+struct Mute : std::exception {
+  const char* what() const noexcept override { return nullptr; }
+};
 
 }  // namespace
 
@@ -161,6 +166,23 @@ std::vector<Misuse> OrchestrationMisuse() {
        ErrorCode::orchestration,
        {"std::exception"},
        Doing([](Orchestrator&, const Tensor&) { throw 42; })},
+      {"orchestration_that_throws_without_a_message",
+       ErrorCode::orchestration,
+       {"no message"},
+       Doing([](Orchestrator&, const Tensor&) { throw Mute(); })},
+      {"orchestration_that_reports_a_usage_error",
+       ErrorCode::orchestration,
+       {"your fault"},
+       Doing([](Orchestrator&, const Tensor&) { Fail(ErrorCode::usage, "your fault"); })},
+      // Scopes may end in any order while an exception passes: it is what the caller hears of.
+      {"orchestration_that_throws_past_scopes",
+       ErrorCode::bad_file,
+       {"the true reason"},
+       Doing([](Orchestrator& o, const Tensor&) {
+         std::vector<std::unique_ptr<Scope>> scopes;
+         for (int i = 0; i < 2; ++i) scopes.emplace_back(new Scope(o.scope()));
+         Fail(ErrorCode::bad_file, "the true reason");
+       })},
       {"report_fatal",
        ErrorCode::fatal,
        {"31", "the well is dry"},

@@ -81,6 +81,12 @@ std::vector<Misuse> TaskMisuse() {
        Submitting([](Orchestrator& o, const Tensor& x) {
          o.submit(MixedKernel{a_cube, Kernel{}}, {inout(x)});
        })},
+      {"mixed_task_of_a_dependency",
+       ErrorCode::invalid_argument,
+       {"kernel 1", "dependency", "function"},
+       Submitting([](Orchestrator& o, const Tensor& x) {
+         o.submit(MixedKernel{a_cube, kNoKernel}, {inout(x)});
+       })},
       {"tensor_that_names_nothing",
        ErrorCode::invalid_argument,
        {"argument 1", "copy", "nothing"},
@@ -94,6 +100,17 @@ std::vector<Misuse> TaskMisuse() {
          int64_t values[8];
          o.submit(copy, {in(x), out(Tensor::host(values, {8}))});
        })},
+      {"no_dep_of_what_the_run_only_reads",
+       ErrorCode::mismatch,
+       {"argument 1", "copy", "'in'", "'no_dep'"},
+       [](Worker& worker) {
+         std::vector<int64_t> x(8), y(8);
+         worker.run(
+             [](Orchestrator& o, const Args& args) {
+               o.submit(copy, {in(args.tensor(0)), no_dep(args.tensor(0))});
+             },
+             {in(x), inout(y)});
+       }},
       {"overlapping_tensors_of_one_task",
        ErrorCode::invalid_argument,
        {"copy", "tensors 0 and 1", "overlap"},
@@ -202,6 +219,9 @@ std::vector<Misuse> TaskMisuse() {
              o.submit(bump, {inout(x), int64_t{1}}, {.after = task});
            })},
       {"fill_too_large", ErrorCode::out_of_range, {"300", "u8", "255"}, AllocOf(DType::u8, 300)},
+      {"fill_beyond_f16", ErrorCode::out_of_range, {"70000", "f16"}, AllocOf(DType::f16, 70000)},
+      {"fill_beyond_bf16", ErrorCode::out_of_range, {"bf16"}, AllocOf(DType::bf16, 1e39)},
+      {"fill_beyond_f32", ErrorCode::out_of_range, {"1e+300", "f32"}, AllocOf(DType::f32, 1e300)},
       {"fill_negative", ErrorCode::out_of_range, {"-1", "u32"}, AllocOf(DType::u32, -1)},
       {"fill_not_whole", ErrorCode::out_of_range, {"0.5", "i32"}, AllocOf(DType::i32, 0.5)},
       {"fill_not_a_number", ErrorCode::out_of_range, {"nan", "i64"}, AllocOf(DType::i64, kNan)},

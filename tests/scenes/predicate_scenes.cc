@@ -11,6 +11,12 @@ namespace {
 constexpr std::array kCompares{Compare::equal,      Compare::not_equal, Compare::less,
                                Compare::less_equal, Compare::greater,   Compare::greater_equal};
 
+/// Like `put`, given the same tensor twice.
+PRECAST_KERNEL(put_first, Core::vector)(const KernelContext& k) {
+  auto target = k.tensor<int64_t>(0);
+  for (int64_t i = 0; i < target.size(); ++i) target[i] = k.scalar<int64_t>(0) + i;
+}
+
 /// target[0] = 1 of every type
 template <Element T>
 void SetOne(const KernelContext& k) {
@@ -243,11 +249,34 @@ Scene OtherTasks() {
               }};
 }
 
+/// An `out` argument that one task fills in part, and a skipped one would have filled: the caller
+/// keeps the rest. The same where one task names a part twice.
+Scene SkippedFill() {
+  return {.name = "predicate_skipped_fill",
+          .buffers = {InOut({1}), Out({8}), Out({8}), Out({8})},
+          .build =
+              [](Orchestrator& o, const Args& args) {
+                Predicate no = when(args.tensor(0), {0}, Compare::equal, 77);
+                o.submit(put, {out(args.tensor(1).slice(0, 0, 3)), int64_t{5}});
+                o.submit(put, {out(args.tensor(1)), int64_t{6}}, {.when = no});
+                o.submit(put, {out(args.tensor(2).slice(0, 0, 3)), int64_t{5}});
+                o.submit(bump, {inout(args.tensor(2).slice(0, 0, 4)), int64_t{1}});
+                Tensor half = args.tensor(3).slice(0, 0, 4);
+                o.submit(put_first, {out(half), out(half), int64_t{9}});
+              },
+          .expect =
+              [](Memory& m) {
+                for (size_t i = 0; i < 3; ++i) m[1][i] = m[2][i] = static_cast<int64_t>(5 + i);
+                for (size_t i = 0; i < 4; ++i) m[2][i] = Join(m[2][i], 1);
+                for (size_t i = 0; i < 4; ++i) m[3][i] = static_cast<int64_t>(9 + i);
+              }};
+}
+
 }  // namespace
 
 std::vector<Scene> PredicateScenes() {
-  return {Compares(),     Types(),     Extremes(),   FromTask(),  WriteAfterPredicate(),
-          SkippedChain(), Countdown(), TypedFlags(), OtherTasks()};
+  return {Compares(),     Types(),     Extremes(),   FromTask(),   WriteAfterPredicate(),
+          SkippedChain(), Countdown(), TypedFlags(), OtherTasks(), SkippedFill()};
 }
 
 }  // namespace precast::scenes

@@ -158,7 +158,7 @@ class TestGraph {
   template <Element T>
   std::span<T> Values(const Tensor& tensor) {
     using detail::TensorAccess;
-    const graph::Builder::Buffer& buffer = builder_.buffer(TensorAccess::Buffer(tensor));
+    const graph::Buffer& buffer = builder_.buffer(TensorAccess::Buffer(tensor));
     char* data = storage_[buffer.slot].data() + buffer.base + TensorAccess::Offset(tensor);
     return {reinterpret_cast<T*>(data), static_cast<size_t>(tensor.size())};
   }

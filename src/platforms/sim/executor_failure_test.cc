@@ -62,7 +62,7 @@ class ExecutorFailureTest : public testing::TestWithParam<std::tuple<int, bool>>
 };
 
 TEST_P(ExecutorFailureTest, ANumber) {
-  ExpectFailure(throw_number, 1, "threw an object that is not a std::exception");
+  ExpectFailure(throw_number, 1, "an object that is not a std::exception");
 }
 TEST_P(ExecutorFailureTest, AnException) { ExpectFailure(throw_exception, 1, "no such luck"); }
 TEST_P(ExecutorFailureTest, AnErrorInABlock) { ExpectFailure(throw_error, 9, "a reason"); }
