@@ -40,6 +40,10 @@ std::vector<Example> Examples() {
           {precast_program_paged_attention, "small2"},
           {precast_program_paged_attention, "small2", {{"batch", "3"}}},
           {precast_program_paged_attention, "ragged"},
+          {precast_program_paged_attention, "small1_child_memory"},
+          {precast_program_paged_attention, "Case1_child_memory", {{"batch", "1"}}},
+          {precast_program_paged_attention, "grow_child_memory"},
+          {precast_program_paged_attention, "grow_child_memory", {{"reads", "element"}}},
           {precast_program_paged_attention, "ragged", {{"reads", "element"}}},
           {precast_program_paged_attention, "ragged", {{"reads", "table"}}},
           {precast_program_paged_attention, "Case2", {{"batch", "1"}}}};
