@@ -73,6 +73,7 @@ std::vector<std::byte> Written(const std::vector<Arg>& args) {
   std::vector<std::byte> bytes;
   for (const Arg& arg : args) {
     if (arg.is_scalar() || arg.direction() == Direction::in) continue;
+    if (arg.tensor().kind() != Tensor::Kind::host) continue;
     const auto* data =
         reinterpret_cast<const std::byte*>(detail::TensorAccess::HostData(arg.tensor()));
     bytes.insert(bytes.end(), data, data + arg.tensor().extent_bytes());
