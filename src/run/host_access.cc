@@ -137,23 +137,20 @@ Tensor HostAccess::Part(const Range& range) {
   return part;
 }
 
-void HostAccess::FailAccess(const Range& range, std::string_view why, abi::TaskId task) {
-  const graph::Buffer& buffer = graph_->buffer(range.buffer);
+void HostAccess::FailAccess(const Range& range, std::string_view why, abi::TaskId task,
+                            ErrorCode code) {
+  graph::Buffer::Kind kind = graph_->buffer(range.buffer).kind;
   std::string where;
-  if (buffer.kind == Builder::BufferKind::device) {
+  if (kind == Builder::BufferKind::device) {
     const Use& use = UseOf(range.buffer);
     where = fmt::format(" at device address {:#x}, byte {} of allocation {}",
                         use.address + range.offset, range.offset, use.allocation);
-  } else if (buffer.kind == Builder::BufferKind::host) {
+  } else if (kind == Builder::BufferKind::host) {
     where = fmt::format(" at host address {}, byte {} of its memory",
                         fmt::ptr(host_->SpanOf(range.buffer).begin + range.offset), range.offset);
   }
-  if (task != 0) where += fmt::format(": {}", graph_->Describe(task));
-  Fail(buffer.kind == Builder::BufferKind::device && Builder::IsReadOnly(range.tensor) && task == 0
-           ? ErrorCode::mismatch
-           : ErrorCode::not_ready,
-       "{}: {}{}{}{}{}", range.call, Element(range.index), range.tensor.ToString(), where,
-       task != 0 ? " " : ": ", why);
+  Fail(code, "{}: {}{}{}: {}{}", range.call, Element(range.index), range.tensor.ToString(), where,
+       task == 0 ? "" : graph_->Describe(task) + " ", why);
 }
 
 // Host views.
@@ -302,8 +299,14 @@ void HostAccess::Set(const Tensor& tensor, std::span<const int64_t> index, DType
     OpenWindow(range.buffer, span.copy.get());
     return;
   }
+<<<<<<< HEAD
   if (Builder::IsReadOnly(range.tensor)) {
     FailAccess(range, "an 'in' argument in device memory; declare it 'inout'");
+=======
+  if (Builder::IsReadOnly(tensor)) {
+    FailAccess(range, "an 'in' argument in device memory; declare it 'inout'", 0,
+               ErrorCode::mismatch);
+>>>>>>> issue-c
   }
   Use& use = UseOf(range.buffer);
   WaitFor(memory_->LastUse(use.allocation));

@@ -82,7 +82,9 @@ class HostAccess {
   Tensor ImportFor(const char* call, const Tensor& device, std::span<const int64_t> index);
   /// What Builder's queries take: the elements themselves.
   Tensor Part(const Range& range);
-  [[noreturn]] void FailAccess(const Range& range, std::string_view why, abi::TaskId task = 0);
+  /// `task`, if any, is the subject of `why`.
+  [[noreturn]] void FailAccess(const Range& range, std::string_view why, abi::TaskId task = 0,
+                               ErrorCode code = ErrorCode::not_ready);
 
   Use& UseOf(uint32_t buffer) { return uses_[use_of_buffer_[buffer] - 1]; }
   /// The host address of the allocation's first byte, or null: copy.
