@@ -1,6 +1,7 @@
 // precast-bench: measures Precast and its peers side by side. `precast bench` runs it.
 #include "graphs/contender.h"
 #include "graphs/measure.h"
+#include "hostview/hostview.h"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -153,10 +154,24 @@ int Main(int argc, char** argv) {
       {add_graph_suite("submit", "Building graphs"), Suite::submit},
       {add_graph_suite("execute", "Executing a graph for the first time"), Suite::execute},
       {add_graph_suite("run", "All of a run: build, send, execute, release"), Suite::run}};
+  CLI::App* host_views = app.add_subcommand("hostview", "What orchestrations pay for device data");
+  host_views->add_flag("--json", options.json, "One JSON document on standard output");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
+  }
+
+  if (host_views->parsed()) {
+    nlohmann::json json = MeasureHostViews();
+    if (options.json) {
+      fmt::print("{}\n", json.dump());
+    } else {
+      for (const nlohmann::json& r : json["results"]) {
+        fmt::print("{:<48}{:>14.3f}  {}\n", r["name"].get<std::string>(), r["value"].get<double>(),
+                   r["unit"].get<std::string>());
+      }
+    }
   }
 
   for (auto& [command, suite] : suites) {

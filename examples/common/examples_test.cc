@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <tuple>
@@ -40,6 +41,10 @@ std::vector<Example> Examples() {
           {precast_program_paged_attention, "small2"},
           {precast_program_paged_attention, "small2", {{"batch", "3"}}},
           {precast_program_paged_attention, "ragged"},
+          {precast_program_paged_attention, "small1_child_memory"},
+          {precast_program_paged_attention, "Case1_child_memory", {{"batch", "1"}}},
+          {precast_program_paged_attention, "grow_child_memory"},
+          {precast_program_paged_attention, "grow_child_memory", {{"reads", "element"}}},
           {precast_program_paged_attention, "ragged", {{"reads", "element"}}},
           {precast_program_paged_attention, "ragged", {{"reads", "table"}}},
           {precast_program_paged_attention, "Case2", {{"batch", "1"}}}};
@@ -64,14 +69,18 @@ std::unique_ptr<CaseRun> MakeCase(const Example& example, Worker& worker) {
   throw std::out_of_range(example.case_name);
 }
 
-/// The bytes of the host arguments that a run writes.
-std::vector<std::byte> Written(const std::vector<Arg>& args) {
+/// The bytes of the arguments that a run writes.
+std::vector<std::byte> Written(Worker& worker, const std::vector<Arg>& args) {
   std::vector<std::byte> bytes;
   for (const Arg& arg : args) {
     if (arg.is_scalar() || arg.direction() == Direction::in) continue;
-    const auto* data =
-        reinterpret_cast<const std::byte*>(detail::TensorAccess::HostData(arg.tensor()));
-    bytes.insert(bytes.end(), data, data + arg.tensor().extent_bytes());
+    std::vector<std::byte> copy(arg.tensor().extent_bytes());
+    if (arg.tensor().kind() == Tensor::Kind::device) {
+      worker.copy_from(copy.data(), arg.tensor(), copy.size());
+    } else {
+      std::memcpy(copy.data(), detail::TensorAccess::HostData(arg.tensor()), copy.size());
+    }
+    bytes.insert(bytes.end(), copy.begin(), copy.end());
   }
   return bytes;
 }
@@ -88,11 +97,14 @@ TEST_P(ExampleTest, PassesItsCheckInEveryMode) {
     Bytes in_use = worker.properties().memory_in_use;
     {
       auto run = MakeCase(example, worker);
-      std::vector<Arg> args = run->Args(0);
-      run->After(0, worker.run(program, args, options));
+      std::vector<Arg> args;
+      for (int round = 0; run->WantsRound(round, 0); ++round) {
+        args = run->Args(round);
+        run->After(round, worker.run(program, args, options));
+      }
       GoldenResult golden = run->Check();
       EXPECT_TRUE(golden.pass) << golden.detail;
-      std::vector<std::byte> written = Written(args);
+      std::vector<std::byte> written = Written(worker, args);
       EXPECT_FALSE(written.empty());
       if (expected.empty()) expected = written;
       EXPECT_TRUE(written == expected) << "other bytes than the oracle's";

@@ -5,6 +5,9 @@
 // four tasks for each block, as on an Ascend chip: a cube kernel for Q K^T, a vector kernel for the
 // block's softmax, a cube kernel for P V, and a vector kernel that joins the block's sums with
 // those of the blocks before it (online softmax). Tasks of different sequences are independent.
+//
+// Both tables may be host memory or stay on the device between runs. Given a list of free blocks, a
+// run first makes room for one more token of every sequence, as a decoding step does.
 #include "paged_attention/paged_attention_case.h"
 
 #include <precast/precast.h>
@@ -134,7 +137,28 @@ PRECAST_KERNEL(zero, Core::vector)(const KernelContext& k) {
   std::fill_n(output.data(), output.size(), 0.0f);
 }
 
-enum : size_t { kQuery, kKeys, kValues, kBlockTable, kContextLens, kOutput };
+enum : size_t { kQuery, kKeys, kValues, kBlockTable, kContextLens, kOutput, kFreeBlocks };
+
+/// Makes every sequence a token longer. Where its last block is full it takes one from the list of
+/// free blocks, whose element 0 counts those taken.
+void Grow(Orchestrator& o, const Args& args) {
+  const Tensor &table = args.tensor(kBlockTable), &lens = args.tensor(kContextLens);
+  const Tensor& free_blocks = args.tensor(kFreeBlocks);
+  int64_t block = args.tensor(kKeys).shape(1);
+  for (int64_t b = 0; b < lens.size(); ++b) {
+    int32_t context = o.get_tensor_data<int32_t>(lens, {b});
+    if (context % block == 0) {
+      int32_t next = o.get_tensor_data<int32_t>(free_blocks, {0}) + 1;
+      if (next >= free_blocks.size() || context / block >= table.shape(1)) {
+        o.report_fatal(4, fmt::format("no block for token {} of sequence {}", context, b));
+      }
+      o.set_tensor_data(table, {b, context / block},
+                        o.get_tensor_data<int32_t>(free_blocks, {next}));
+      o.set_tensor_data(free_blocks, {0}, next);
+    }
+    o.set_tensor_data(lens, {b}, context + 1);
+  }
+}
 
 /// Where the blocks of a sequence lie, read with one access an element, a row or the whole table.
 class Tables {
@@ -146,13 +170,18 @@ class Tables {
         reads_(static_cast<examples::Reads>(args.scalar<int32_t>(1))),
         block_(args.tensor(kKeys).shape(1)),
         pool_(args.tensor(kKeys).shape(0)) {
+    if (reads_ == examples::Reads::element) return;
+    all_lens_.resize(static_cast<size_t>(lens_.size()));
+    o_.get_tensor_data(lens_, all_lens_);
     if (reads_ != examples::Reads::table) return;
     all_.resize(static_cast<size_t>(table_.size()));
-    o_.get_tensor_data(table_, std::span(all_));
+    o_.get_tensor_data(table_, all_);
   }
 
   int64_t ContextOf(int64_t sequence) {
-    int64_t context = o_.get_tensor_data<int32_t>(lens_, {sequence});
+    int64_t context = reads_ == examples::Reads::element
+                          ? o_.get_tensor_data<int32_t>(lens_, {sequence})
+                          : all_lens_[static_cast<size_t>(sequence)];
     if (context < 0 || context > table_.shape(1) * block_) {
       o_.report_fatal(1, fmt::format("context_lens[{}] is {}; allowed: 0 to {}", sequence, context,
                                      table_.shape(1) * block_));
@@ -167,7 +196,7 @@ class Tables {
       return Checked(sequence, std::span(all_).subspan(begin, size));
     row_.resize(size);
     if (reads_ == examples::Reads::row) {
-      o_.get_tensor_data(table_.select(0, sequence).slice(0, 0, count), std::span(row_));
+      o_.get_tensor_data(table_.select(0, sequence).slice(0, 0, count), row_);
     } else {
       for (int64_t i = 0; i < count; ++i) {
         row_[static_cast<size_t>(i)] = o_.get_tensor_data<int32_t>(table_, {sequence, i});
@@ -191,7 +220,7 @@ class Tables {
   const Tensor &table_, &lens_;
   examples::Reads reads_;
   int64_t block_, pool_;
-  std::vector<int32_t> all_, row_;
+  std::vector<int32_t> all_, all_lens_, row_;
 };
 
 /// Attention of the heads in `query` over the first `context` tokens of `blocks`.
@@ -236,6 +265,7 @@ void PagedAttention(Orchestrator& o, const Args& args) {
                                   query.ToString(), keys.ToString(), values.ToString(),
                                   output.ToString(), kMaxHeadDim));
   }
+  if (args.tensors() > kFreeBlocks) Grow(o, args);
   Tables tables(o, args);
   int64_t group = heads / kv_heads;  // query heads that share a KV head
   for (int64_t b = 0; b < query.shape(0); ++b) {
@@ -262,11 +292,13 @@ PRECAST_PROGRAM(paged_attention) {
           .signature = {{Direction::in, DType::bf16, 3, "query"},   // batch, heads, dim
                         {Direction::in, DType::bf16, 4, "keys"},    // pool, block, kv heads, dim
                         {Direction::in, DType::bf16, 4, "values"},  // the same
-                        {Direction::in, DType::i32, 2, "block_table"},  // batch, blocks
-                        {Direction::in, DType::i32, 1, "context_lens"},
+                        {Direction::inout, DType::i32, 2, "block_table"},  // batch, blocks
+                        {Direction::inout, DType::i32, 1, "context_lens"},
                         {Direction::out, DType::f32, 3, "output"},  // batch, heads, dim
                         {Direction::scalar, DType::f32, 0, "scale"},
-                        {Direction::scalar, DType::i32, 0, "reads"}},
+                        {Direction::scalar, DType::i32, 0, "reads"},
+                        {Direction::inout, DType::i32, 1, "free_blocks"}},
+          .variadic = true,
           .kernels = {scores_of_block, softmax_of_block, values_of_block, first_block, next_block,
                       normalise, zero},
           .cases = examples::PagedAttentionCases(),

@@ -8,7 +8,7 @@
 
 namespace precast::examples {
 
-/// How much of the block table one access reads.
+/// How much of the block table and the context lengths one access reads.
 enum class Reads : int32_t { element, row, table };
 
 std::vector<Case> PagedAttentionCases();

@@ -13,19 +13,57 @@
 #include <precast/kernel.h>
 #include <precast/tensor.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
 #include <span>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace precast {
 
 namespace detail {
 class RunBuilder;
-}
+
+/// Where an element can be read with a load, because the call that found out has been made before:
+/// no task of this run writes its buffer, and no run was launched since that might write it.
+struct ReadWindows {
+  const char* const* data = nullptr;  // by buffer: its bytes on the host; null: not known
+  uint32_t count = 0;
+  uint32_t serial = 0;                           // of the run
+  const std::atomic<uint64_t>* epoch = nullptr;  // changes with launches that write child memory
+  uint64_t seen = 0;                             // the epoch in which `data` is right
+
+  /// Null when it takes a call to know.
+  const char* Find(const Tensor& tensor, std::initializer_list<int64_t> index, DType dtype,
+                   size_t element_bytes) const {
+    if (tensor.generation_ != serial || tensor.buffer_ >= count ||
+        tensor.kind_ != static_cast<uint8_t>(Tensor::Kind::run) ||
+        tensor.dtype_ != static_cast<uint8_t>(dtype) || tensor.rank_ != index.size()) {
+      return nullptr;
+    }
+    const char* base = data[tensor.buffer_];
+    if (base == nullptr || epoch->load(std::memory_order_acquire) != seen) return nullptr;
+    uint64_t element = 0;
+    const int64_t* at = index.begin();
+    for (size_t axis = 0; axis < index.size(); ++axis) {
+      if (static_cast<uint64_t>(at[axis]) >= tensor.shape_[axis]) return nullptr;
+      element += static_cast<uint64_t>(at[axis]) * tensor.strides_[axis];
+    }
+    return base + tensor.offset_ + element * element_bytes;
+  }
+};
+
+/// Contiguous elements of a container or span, of any kind but a braced list.
+template <typename C>
+concept Elements = HostBuffer<std::remove_reference_t<C>>;
+template <Elements C>
+using ElementOf = std::remove_pointer_t<decltype(std::data(std::declval<C&>()))>;
+}  // namespace detail
 
 /// Names a submitted task of one run.
 class Task {
@@ -146,26 +184,47 @@ class Orchestrator {
   /// Opens a scope: `auto s = o.scope();`
   [[nodiscard]] Scope scope();
 
-  /// Reads one element of an argument now. An error when a submitted task writes it.
+  /// Reads one element of an argument now, or of device memory that outlives runs. Waits for
+  /// earlier runs that write it; an error when a submitted task of this run does. Costs about a
+  /// load when read before, a driver call for each access where device memory can't be mapped: then
+  /// read ranges.
   template <Element T>
   T get_tensor_data(const Tensor& tensor, std::initializer_list<int64_t> index) {
     T value;
-    Get(tensor, std::span(index.begin(), index.size()), kDTypeOf<T>, &value, 1);
+    const char* at = windows_.Find(tensor, index, kDTypeOf<T>, sizeof(T));
+    if (at != nullptr) [[likely]] {
+      __builtin_memcpy(static_cast<void*>(&value), at, sizeof(T));
+    } else {
+      Get(tensor, std::span(index.begin(), index.size()), kDTypeOf<T>, &value, 1);
+    }
     return value;
   }
-  /// Reads a whole contiguous tensor or view; `values` has exactly its size.
+  /// Reads a whole contiguous tensor or view with one access; `values` (a vector, an array, a span)
+  /// has exactly its size.
+  template <detail::Elements C>
+    requires(!std::is_const_v<detail::ElementOf<C>>)
+  void get_tensor_data(const Tensor& tensor, C&& values) {
+    Get(tensor, {}, kDTypeOf<detail::ElementOf<C>>, std::data(values),
+        static_cast<int64_t>(std::size(values)));
+  }
   template <Element T>
   void get_tensor_data(const Tensor& tensor, std::span<T> values) {
     Get(tensor, {}, kDTypeOf<T>, values.data(), static_cast<int64_t>(values.size()));
   }
 
-  /// Writes one element of an argument now. An error when a submitted task touches it. A host
-  /// argument's own memory changes only when the run succeeds, and only if it is not an `in`.
+  /// Writes one element of an argument now. Waits for earlier runs that touch it; an error when a
+  /// submitted task of this run does. A host argument's own memory changes only when the run
+  /// succeeds, and only if it is not an `in`; device memory changes at once and stays changed.
   template <Element T>
   void set_tensor_data(const Tensor& tensor, std::initializer_list<int64_t> index, T value) {
     Set(tensor, std::span(index.begin(), index.size()), kDTypeOf<T>, &value, 1);
   }
-  /// Writes a whole contiguous tensor or view; `values` has exactly its size.
+  /// Writes a whole contiguous tensor or view with one access; `values` has exactly its size.
+  template <detail::Elements C>
+  void set_tensor_data(const Tensor& tensor, const C& values) {
+    Set(tensor, {}, kDTypeOf<detail::ElementOf<const C>>, std::data(values),
+        static_cast<int64_t>(std::size(values)));
+  }
   template <Element T>
   void set_tensor_data(const Tensor& tensor, std::span<const T> values) {
     Set(tensor, {}, kDTypeOf<T>, values.data(), static_cast<int64_t>(values.size()));
@@ -185,6 +244,7 @@ class Orchestrator {
   void Set(const Tensor& tensor, std::span<const int64_t> index, DType dtype, const void* values,
            int64_t count);
   detail::RunBuilder* builder_;
+  detail::ReadWindows windows_;
 };
 
 /// The function that builds a run.

@@ -28,7 +28,9 @@ std::string_view Name(Phase phase);
 struct RunReport {
   struct PhaseFigures {
     double wall_us = 0;
-    uint64_t bytes = 0;  ///< what the phase copied; nothing is counted twice
+    uint64_t modelled_ps = 0;  ///< what its driver calls take on the platform's modelled clock
+    uint64_t bytes = 0;        ///< what the phase copied; nothing is counted twice
+    double modelled_us() const { return static_cast<double>(modelled_ps) / 1e6; }
   };
   struct Graph {
     uint64_t tasks = 0, edges = 0, blocks = 0, image_bytes = 0;
@@ -41,10 +43,25 @@ struct RunReport {
     uint64_t peak_bytes = 0, reused_bytes = 0, added_edges = 0;
   };
 
+  /// How get_tensor_data and set_tensor_data reached child memory.
+  struct HostViews {
+    uint64_t established = 0;    ///< views mapped by this run
+    uint64_t reused = 0;         ///< allocations accessed through a view that was there before
+    uint64_t dropped = 0;        ///< views unmapped by this run
+    uint64_t refused = 0;        ///< views that the platform refused to this run
+    uint64_t mapped_bytes = 0;   ///< of all views of the worker, after this run
+    uint64_t devcopy = 0;        ///< accesses that were a copy from or to the device
+    uint64_t devcopy_bytes = 0;  ///< copied by those
+    bool operator==(const HostViews&) const = default;
+  };
+
   std::array<PhaseFigures, kPhases> phases{};
   Graph graph;
   Copies copies;
   Heap heap;
+  HostViews host_views;
+  /// Which costs behind `modelled_ps` are assumed rather than measured, in words; may be empty.
+  std::string_view assumed;
   int threads = 0;  ///< that could take part in `execute`
   /// Wall time of the whole call. What a submitted run waits until its result is asked for is not
   /// in it, nor is the start of threads when a worker first needs them.
@@ -56,11 +73,12 @@ struct RunReport {
   const PhaseFigures& operator[](Phase phase) const { return phases[static_cast<size_t>(phase)]; }
   /// host_orch + graph_upload + arena_h2d.
   double control_plane_us() const;
+  uint64_t modelled_ps() const;  ///< of all phases
 };
 
 /// The table of phases, several lines without a trailing newline.
 std::string ToTable(const RunReport& report);
-/// One JSON object: "phases", "control_plane", "graph", "copies", "heap".
+/// One JSON object: "phases", "control_plane", "modelled", "graph", "copies", "heap", "host_views".
 std::string ToJson(const RunReport& report);
 
 }  // namespace precast

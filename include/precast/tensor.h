@@ -53,7 +53,8 @@ class Shape {
 
 namespace detail {
 struct TensorAccess;
-}
+struct ReadWindows;
+}  // namespace detail
 
 class Tensor {
  public:
@@ -104,6 +105,7 @@ class Tensor {
 
  private:
   friend struct detail::TensorAccess;
+  friend struct detail::ReadWindows;
   static Tensor HostTensor(const void* data, const Shape& shape, DType dtype);
   size_t Axis(int axis) const;
 

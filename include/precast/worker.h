@@ -28,6 +28,13 @@ namespace precast {
 /// A number of bytes.
 using Bytes = uint64_t;
 
+/// How get_tensor_data and set_tensor_data reach child memory; results are the same.
+enum class HostViewPolicy : uint8_t {
+  cache,    ///< through host views that stay until their allocation is freed
+  rebuild,  ///< through host views that each run establishes and drops
+  copy,     ///< with one device copy per access
+};
+
 struct WorkerOptions {
   std::string platform = "cpu";   ///< "cpu", "a2a3sim", "a2a3sim:host_page=64k", "a5sim"
   int threads = 0;                ///< that execute kernels; 0: one per processor; at most 256
@@ -35,6 +42,10 @@ struct WorkerOptions {
   /// Time that one block of a kernel may take; zero: no limit. With a limit kernels run only on
   /// the worker's own threads, so that one that never returns can be given up.
   std::chrono::milliseconds kernel_timeout{0};
+  HostViewPolicy host_views = HostViewPolicy::cache;
+  /// Bytes of child memory mapped at a time: past it, views that no run uses are dropped, and a
+  /// larger allocation is accessed by copies.
+  Bytes host_view_budget = Bytes{1} << 30;
   /// Of messages on standard error: "trace", "debug", "info", "warn", "error" or "off".
   std::string log_level = "warn";
 };
@@ -44,6 +55,7 @@ struct RunOptions {
   std::optional<int> threads;
   std::optional<Bytes> heap;
   std::optional<std::chrono::milliseconds> kernel_timeout;
+  std::optional<HostViewPolicy> host_views;
   bool skip_device_run = false;  ///< build and send, but execute nothing and copy nothing back
   bool measure_kernels = false;  ///< fill RunReport::in_kernels_us
   bool oracle = false;           ///< run tasks one by one in submission order, on one thread
@@ -53,6 +65,13 @@ struct RunOptions {
   bool poison_outputs = false;
 };
 
+/// What a driver call costs on a platform's modelled clock.
+struct ModelledCost {
+  std::string call;
+  double floor_us = 0, page_us = 0, huge_page_us = 0, mib_us = 0;
+  std::string assumed;  ///< which of these are assumed, not measured: "", "all", "per byte"
+};
+
 struct WorkerProperties {
   std::string platform;
   int cube_cores = 0;
@@ -60,9 +79,10 @@ struct WorkerProperties {
   int threads = 0;          ///< that execute kernels here
   bool host_views = false;  ///< device memory can be mapped into the host
   Bytes host_page_bytes = 0;
-  Bytes memory_bytes = 0;      ///< device memory in all
-  Bytes memory_in_use = 0;     ///< allocated
-  Bytes memory_committed = 0;  ///< backed by physical memory of this machine
+  Bytes memory_bytes = 0;           ///< device memory in all
+  Bytes memory_in_use = 0;          ///< allocated
+  Bytes memory_committed = 0;       ///< backed by physical memory of this machine
+  std::vector<ModelledCost> costs;  ///< empty where no clock is modelled
 };
 
 namespace detail {

@@ -41,6 +41,11 @@ struct TensorAccess {
     t.layout_ = 0;
     return t;
   }
+  /// Makes it begin elsewhere; the interned layout stays right.
+  static void Move(Tensor* t, uint32_t buffer, uint64_t offset) {
+    t->buffer_ = buffer;
+    t->offset_ = offset;
+  }
 
  private:
   static Tensor MakeView(Tensor::Kind kind, const Shape& shape, DType dtype);

@@ -5,6 +5,7 @@
 #include "cli/list_command.h"
 #include "cli/names.h"
 #include "cli/output.h"
+#include "cli/probe_command.h"
 #include "cli/run_command.h"
 
 #include <precast/error.h>
@@ -136,6 +137,7 @@ int Dispatch(const std::vector<std::string>& args, const Programs& programs, Out
   commands.push_back(std::make_unique<RunCommand>(programs));
   commands.push_back(std::make_unique<ListCommand>(programs));
   commands.push_back(std::make_unique<BenchCommand>());
+  commands.push_back(std::make_unique<ProbeCommand>());
 
   if (!args.empty() && !args[0].starts_with("-")) {
     std::vector<std::string> names;

@@ -41,6 +41,15 @@ Json PlatformsJson(const std::vector<PlatformInfo>& platforms) {
   Json list = Json::array();
   for (const PlatformInfo& platform : platforms) {
     const WorkerProperties& properties = platform.properties;
+    Json costs = Json::array();
+    for (const ModelledCost& cost : properties.costs) {
+      costs.push_back({{"call", cost.call},
+                       {"floor_us", cost.floor_us},
+                       {"page_us", cost.page_us},
+                       {"huge_page_us", cost.huge_page_us},
+                       {"mib_us", cost.mib_us},
+                       {"assumed", cost.assumed}});
+    }
     list.push_back({{"name", platform.name},
                     {"summary", platform.summary},
                     {"options", platform.options},
@@ -49,7 +58,8 @@ Json PlatformsJson(const std::vector<PlatformInfo>& platforms) {
                     {"threads", properties.threads},
                     {"memory_bytes", properties.memory_bytes},
                     {"host_views", properties.host_views},
-                    {"host_page_bytes", properties.host_page_bytes}});
+                    {"host_page_bytes", properties.host_page_bytes},
+                    {"costs", std::move(costs)}});
   }
   return list;
 }
@@ -97,6 +107,21 @@ void PrintPlatforms(Output& output, const std::vector<PlatformInfo>& platforms) 
   }
 }
 
+void PrintCosts(Output& output, const std::vector<PlatformInfo>& platforms) {
+  constexpr std::string_view format = "  {:<10}{:<17}{:>8}{:>8}{:>11}{:>8}{}\n";
+  output.Write("\nModelled driver calls, in us\n\n");
+  output.Write(
+      output.Dim(fmt::format(format, "platform", "call", "floor", "page", "huge page", "MiB", "")));
+  auto us = [](double value) { return value == 0 ? "-" : fmt::format("{:.4g}", value); };
+  for (const PlatformInfo& platform : platforms) {
+    for (const ModelledCost& cost : platform.properties.costs) {
+      output.Write(fmt::format(format, platform.name, cost.call, us(cost.floor_us),
+                               us(cost.page_us), us(cost.huge_page_us), us(cost.mib_us),
+                               cost.assumed.empty() ? "" : "  assumed: " + cost.assumed));
+    }
+  }
+}
+
 }  // namespace
 
 void ListCommand::Declare(CLI::App& app, const std::vector<std::string>& /*args*/) {
@@ -118,6 +143,7 @@ int ListCommand::Run(Output& output) {
   } else {
     PrintPrograms(output, programs_);
     PrintPlatforms(output, platforms);
+    PrintCosts(output, platforms);
   }
   output.Flush();
   return kSuccess;

@@ -117,6 +117,10 @@ void RunCommand::Declare(CLI::App& app, const std::vector<std::string>& args) {
   AddChoice(app, "--golden", golden_, {"check", "skip"}, "Compare with the reference:");
   app.add_flag("--skip-device-run", skip_device_run_,
                "Build and send the graph, execute nothing; implies --golden skip");
+  AddChoice(app, "--host-views", host_views_, {"cache", "rebuild", "copy"},
+            "How to read device memory:");
+  app.add_option("--host-view-budget", host_view_budget_, "Bytes of host views at a time [1 GiB]")
+      ->type_name("BYTES");
   app.add_flag("--oracle", oracle_, "Run tasks one by one in the order of submission");
   AddChoice(app, "--log-level", log_level_, {"trace", "debug", "info", "warn", "error", "off"},
             "Messages to show:");
@@ -247,8 +251,14 @@ int RunCommand::Run(Output& output) {
   }
   const Case& kase = FindCase(*program_, case_name_);
   Params params = MakeParams();
-  WorkerOptions options{
-      .platform = platform_, .threads = threads_, .heap = Heap(), .log_level = log_level_};
+  WorkerOptions options{.platform = platform_,
+                        .threads = threads_,
+                        .heap = Heap(),
+                        .host_views = host_views_ == "copy"      ? HostViewPolicy::copy
+                                      : host_views_ == "rebuild" ? HostViewPolicy::rebuild
+                                                                 : HostViewPolicy::cache,
+                        .host_view_budget = host_view_budget_,
+                        .log_level = log_level_};
   JobNames names{program_->name, kase.name, platform_};
   if (oracle_) names.execution = "oracle";
   if (skip_device_run_) names.execution = "skipped";

@@ -7,6 +7,7 @@
 #include <precast/error.h>
 #include <precast/worker.h>
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -53,6 +54,8 @@ class RunCommand : public Command {
   std::string golden_ = "check";
   std::string log_level_ = "warn";
   std::string heap_ = "256M";
+  std::string host_views_ = "cache";
+  uint64_t host_view_budget_ = WorkerOptions().host_view_budget;
   int rounds_ = 0;
   int threads_ = 0;
   bool skip_device_run_ = false;

@@ -57,8 +57,12 @@ const char* KindName(Tensor::Kind kind) {
 
 }  // namespace
 
-DeviceMemory::DeviceMemory(Driver* driver)
-    : driver_(driver), owner_(RandomMark()), first_generation_(RandomEven()) {}
+DeviceMemory::DeviceMemory(Driver* driver, uint64_t view_budget, const Log* log)
+    : driver_(driver),
+      view_budget_(view_budget),
+      log_(log),
+      owner_(RandomMark()),
+      first_generation_(RandomEven()) {}
 
 DeviceMemory::~DeviceMemory() {
   DropViews();
@@ -140,7 +144,8 @@ Tensor DeviceMemory::Malloc(const Shape& shape, DType dtype) {
   }
   entry.address = address;
   entry.bytes = bytes;
-  entry.view.store(kUnknown, std::memory_order_relaxed);
+  entry.view = kUnknown;
+  entry.view_users = 0;
   entry.last_write.store(0, std::memory_order_relaxed);
   entry.last_use.store(0, std::memory_order_relaxed);
   entry.state.store(State(generation), std::memory_order_release);  // pairs with Claim
@@ -189,12 +194,13 @@ void DeviceMemory::ReleaseEntry(uint32_t index, std::optional<Error>* failure) n
 }
 
 void DeviceMemory::DropView(Entry& entry, std::optional<Error>* failure) noexcept {
-  uintptr_t view = entry.view.exchange(kUnknown, std::memory_order_relaxed);
+  uintptr_t view = std::exchange(entry.view, kUnknown);
   if (view == kUnknown || view == kRefused) return;
   Attempt(failure,
           [&] { driver_->UnregisterHostView(entry.address, reinterpret_cast<void*>(view)); });
   --usage_.views;
   usage_.mapped_bytes -= entry.bytes;
+  Attempt(failure, [&] { LogMapped("dropped", entry); });
 }
 
 Tensor DeviceMemory::TensorAt(Address address, const Shape& shape, DType dtype) const {
@@ -208,7 +214,9 @@ Tensor DeviceMemory::TensorAt(Address address, const Shape& shape, DType dtype) 
   }
   if (entry == nullptr || address - entry->address >= entry->bytes) {
     Fail(ErrorCode::invalid_argument,
-         "device address {:#x} is in no live allocation of this worker", address);
+         "{}{} at device address {:#x}, which is in no live allocation of this worker; allowed: "
+         "addresses inside what malloc returned and free did not end",
+         Name(dtype), shape.ToString(), address);
   }
   uint32_t generation = Generation(entry->state.load(std::memory_order_relaxed));
   Tensor tensor = TensorAccess::Make(Tensor::Kind::device, shape, dtype, index, generation, owner_);
@@ -255,7 +263,9 @@ void DeviceMemory::Release(uint32_t index) {
 void DeviceMemory::MarkUse(uint32_t index, Ticket ticket, bool writes) {
   Entry& entry = *Find(index);
   Raise(&entry.last_use, ticket);
-  if (writes) Raise(&entry.last_write, ticket);
+  if (!writes) return;
+  Raise(&entry.last_write, ticket);
+  write_epoch_.fetch_add(1, std::memory_order_release);  // pairs with readers of write_epoch
 }
 
 Ticket DeviceMemory::LastWrite(uint32_t index) const {
@@ -266,23 +276,63 @@ Ticket DeviceMemory::LastUse(uint32_t index) const {
   return Find(index)->last_use.load(std::memory_order_acquire);
 }
 
-void* DeviceMemory::HostView(uint32_t index) {
-  Entry& entry = *Find(index);
-  uintptr_t view = entry.view.load(std::memory_order_acquire);
-  if (view == kUnknown) [[unlikely]] {
-    std::lock_guard lock(mutex_);
-    view = entry.view.load(std::memory_order_relaxed);
-    if (view == kUnknown) {
-      void* mapped = driver_->RegisterHostView(entry.address, entry.bytes);
-      view = mapped == nullptr ? kRefused : reinterpret_cast<uintptr_t>(mapped);
-      if (mapped != nullptr) {
-        ++usage_.views;
-        usage_.mapped_bytes += entry.bytes;
-      }
-      entry.view.store(view, std::memory_order_release);  // pairs with the load above
+bool DeviceMemory::MakeRoom(uint64_t bytes, uint32_t* dropped) {
+  if (bytes > view_budget_) return false;
+  while (usage_.mapped_bytes > view_budget_ - bytes) {
+    Entry* oldest = nullptr;
+    for (const auto& [address, index] : by_address_) {
+      Entry* entry = Find(index);
+      if (entry->view <= kRefused || entry->view_users > 0) continue;
+      if (oldest == nullptr || entry->view_stamp < oldest->view_stamp) oldest = entry;
     }
+    if (oldest == nullptr) return false;
+    std::optional<Error> failure;
+    DropView(*oldest, &failure);
+    ++*dropped;
+    if (failure) throw *failure;
   }
-  return view == kRefused ? nullptr : reinterpret_cast<void*>(view);
+  return true;
+}
+
+HostView DeviceMemory::AcquireView(uint32_t index) {
+  using enum HostView::Is;
+  std::lock_guard lock(mutex_);
+  Entry& entry = *Find(index);
+  HostView result{.is = reused};
+  if (entry.view == kRefused) return {};
+  if (entry.view == kUnknown) {
+    if (!MakeRoom(entry.bytes, &result.dropped)) {
+      result.is = over_budget;
+      return result;
+    }
+    void* mapped = driver_->RegisterHostView(entry.address, entry.bytes);
+    entry.view = mapped == nullptr ? kRefused : reinterpret_cast<uintptr_t>(mapped);
+    result.is = mapped == nullptr ? refused : established;
+    if (mapped == nullptr) return result;
+    ++usage_.views;
+    usage_.mapped_bytes += entry.bytes;
+    LogMapped("mapped", entry);
+  }
+  ++entry.view_users;
+  entry.view_stamp = ++stamp_;
+  result.data = reinterpret_cast<void*>(entry.view);
+  return result;
+}
+
+bool DeviceMemory::ReleaseView(uint32_t index, bool drop) {
+  std::lock_guard lock(mutex_);
+  Entry& entry = *Find(index);
+  if (--entry.view_users > 0 || !drop) return false;
+  std::optional<Error> failure;
+  DropView(entry, &failure);
+  if (failure) throw *failure;
+  return true;
+}
+
+void DeviceMemory::LogMapped(const char* what, const Entry& entry) const {
+  if (log_ == nullptr) return;
+  log_->Info("host views: {} {} bytes at {:#x}; {} bytes in {} views now", what, entry.bytes,
+             entry.address, usage_.mapped_bytes, usage_.views);
 }
 
 std::optional<Error> DeviceMemory::DropViews() noexcept {

@@ -15,10 +15,13 @@
 //   4. At shutdown views go first, then (by the worker) pinned memory, then allocations, then the
 //      device is reset: DropViews, PinnedArena::Release, FreeAll, Driver::Reset.
 //
-// Threads: every call may be made from any thread. Claim, Release, the tickets, and HostView of an
-// allocation whose view is known take no lock.
+//   5. Mapped bytes stay within the budget: a view that no bind uses is dropped for a new one, the
+//      least recently used first; one in use never is.
+//
+// Threads: every call may be made from any thread. Claim, Release and the tickets take no lock.
 #pragma once
 
+#include "base/log.h"
 #include "device/driver.h"
 
 #include <precast/tensor.h>
@@ -40,10 +43,25 @@ struct Claimed {
   uint64_t bytes = 0;   ///< of the allocation, as asked for
 };
 
+/// What a bind gets that asks for a host view.
+struct HostView {
+  enum class Is : uint8_t {
+    established,
+    reused,
+    refused,      // by the platform, now
+    unavailable,  // refused before
+    over_budget,  // larger than the budget, or than what is left beside the views in use
+  };
+  void* data = nullptr;  // the allocation's first byte; null: access it with copies
+  Is is = Is::unavailable;
+  uint32_t dropped = 0;  // views dropped for it
+};
+
 class DeviceMemory {
  public:
-  /// Requires: the driver outlives this.
-  explicit DeviceMemory(Driver* driver);
+  /// Requires: driver and log outlive this; the log may be null.
+  explicit DeviceMemory(Driver* driver, uint64_t view_budget = uint64_t{1} << 30,
+                        const Log* log = nullptr);
   /// DropViews, then FreeAll.
   ~DeviceMemory();
   DeviceMemory(const DeviceMemory&) = delete;
@@ -87,12 +105,18 @@ class DeviceMemory {
   /// The latest run that touches it: what a write has to wait for.
   Ticket LastUse(uint32_t index) const;
 
+  /// Changes after each MarkUse that writes: while it stays the same, LastWrite does.
+  const std::atomic<uint64_t>& write_epoch() const { return write_epoch_; }
+
   // Host views.
 
-  /// The host address of the allocation's first byte, or null when the platform refuses. Mapped on
-  /// the first call, until the allocation is freed. Requires: claimed by the caller.
-  /// Passes on what the driver throws; a later call then tries again.
-  void* HostView(uint32_t index);
+  /// The allocation's host view, mapped if it is not yet; it stays at least until ReleaseView.
+  /// Requires: claimed by the caller. Passes on what the driver throws; a later call tries again.
+  HostView AcquireView(uint32_t index);
+  /// Ends one use of a view, and drops the view if it was the last and `drop` says so; true when
+  /// that happened. Requires: AcquireView gave `data`. Passes on what the driver throws; the view
+  /// is gone then.
+  bool ReleaseView(uint32_t index, bool drop);
 
   // Shutdown. Both try everything and return the first failure; neither throws.
 
@@ -108,6 +132,7 @@ class DeviceMemory {
     uint64_t mapped_bytes = 0;
   };
   Usage usage() const;
+  uint64_t view_budget() const { return view_budget_; }
 
   /// The mark in this worker's tensors: random, never 0.
   uint16_t owner() const { return owner_; }
@@ -120,9 +145,12 @@ class DeviceMemory {
     std::atomic<uint64_t> state{0};
     Address address = 0;
     uint64_t bytes = 0;
-    std::atomic<uintptr_t> view{0};  // kUnknown, kRefused, or the host address
     std::atomic<Ticket> last_write{0};
     std::atomic<Ticket> last_use{0};
+    // Under the mutex, as long as the entry is live.
+    uintptr_t view = 0;       // kUnknown, kRefused, or the host address
+    uint64_t view_stamp = 0;  // greater: used more recently
+    uint32_t view_users = 0;
   };
   static_assert(sizeof(Entry) == 64);
 
@@ -148,19 +176,26 @@ class DeviceMemory {
   /// An index to use next; it stays free until the caller takes it.
   uint32_t NextIndex();
   void DropView(Entry& entry, std::optional<Error>* failure) noexcept;
+  /// Drops unused views until `bytes` more fit the budget, counting them; false when they can't.
+  bool MakeRoom(uint64_t bytes, uint32_t* dropped);
+  void LogMapped(const char* what, const Entry& entry) const;
   /// Gives back what a dead entry holds, and its index.
   void ReleaseEntry(uint32_t index, std::optional<Error>* failure) noexcept;
 
   Driver* const driver_;
+  const uint64_t view_budget_;
+  const Log* const log_;
   const uint16_t owner_;
   const uint32_t first_generation_;  // even
   std::array<std::atomic<Entry*>, kChunks> chunks_{};
+  std::atomic<uint64_t> write_epoch_{1};
 
   mutable std::mutex mutex_;                // guards what follows, and every change of an entry's
                                             // generation and view
   std::map<Address, uint32_t> by_address_;  // live allocations
   std::vector<uint32_t> free_;              // indices to use again
   uint32_t size_ = 0;                       // indices ever used
+  uint64_t stamp_ = 0;                      // of the last use of a view
   Usage usage_;
 };
 

@@ -233,10 +233,10 @@ TEST_F(DeviceMemoryTest, AViewIsMappedOnFirstUseAndShared) {
   uint32_t index = memory_.Claim(tensor).index;
   EXPECT_EQ(driver_.calls(Call::register_host_view), 0u) << "claiming maps nothing";
   driver_.Fill(memory_.Of(tensor), 1, 4000);
-  auto* view = static_cast<int32_t*>(memory_.HostView(index));
+  auto* view = static_cast<int32_t*>(memory_.AcquireView(index).data);
   ASSERT_NE(view, nullptr);
   EXPECT_EQ(view[999], 0x01010101);
-  EXPECT_EQ(memory_.HostView(memory_.Claim(tensor.slice(0, 10, 20)).index), view);
+  EXPECT_EQ(memory_.AcquireView(memory_.Claim(tensor.slice(0, 10, 20)).index).data, view);
   EXPECT_EQ(driver_.calls(Call::register_host_view), 1u);
   EXPECT_EQ(memory_.usage().views, 1u);
   EXPECT_EQ(memory_.usage().mapped_bytes, 4000u);
@@ -252,14 +252,14 @@ TEST_F(DeviceMemoryTest, AViewIsMappedOnFirstUseAndShared) {
 TEST_F(DeviceMemoryTest, AReusedAddressGetsANewView) {
   Tensor first = memory_.Malloc({1000}, DType::i32);
   Claimed claimed = memory_.Claim(first);
-  memory_.HostView(claimed.index);
+  memory_.AcquireView(claimed.index);
   memory_.Release(claimed.index);
   memory_.Free(first);
   Tensor second = memory_.Malloc({1000}, DType::i32);
   Claimed again = memory_.Claim(second);
   ASSERT_EQ(again.address, claimed.address);
   driver_.Fill(again.address, 2, 4000);
-  EXPECT_EQ(static_cast<int32_t*>(memory_.HostView(again.index))[0], 0x02020202);
+  EXPECT_EQ(static_cast<int32_t*>(memory_.AcquireView(again.index).data)[0], 0x02020202);
   EXPECT_EQ(driver_.calls(Call::register_host_view), 2u);
   memory_.Release(again.index);
 }
@@ -268,25 +268,100 @@ TEST_F(DeviceMemoryTest, ARefusalIsRemembered) {
   driver_.RefuseHostViews(true);
   Tensor tensor = memory_.Malloc({10}, DType::i32);
   uint32_t index = memory_.Claim(tensor).index;
-  EXPECT_EQ(memory_.HostView(index), nullptr);
+  EXPECT_EQ(memory_.AcquireView(index).data, nullptr);
   driver_.RefuseHostViews(false);
-  EXPECT_EQ(memory_.HostView(index), nullptr);
+  EXPECT_EQ(memory_.AcquireView(index).data, nullptr);
   EXPECT_EQ(driver_.calls(Call::register_host_view), 1u);
   EXPECT_EQ(memory_.usage().views, 0u);
   memory_.Release(index);
   memory_.Free(tensor);
   EXPECT_EQ(driver_.calls(Call::unregister_host_view), 0u);
   index = memory_.Claim(memory_.Malloc({10}, DType::i32)).index;
-  EXPECT_NE(memory_.HostView(index), nullptr) << "another allocation, another question";
+  EXPECT_NE(memory_.AcquireView(index).data, nullptr) << "another allocation, another question";
   memory_.Release(index);
 }
 
 TEST_F(DeviceMemoryTest, AFailedRegistrationIsTriedAgain) {
   uint32_t index = memory_.Claim(memory_.Malloc({10}, DType::i32)).index;
   driver_.FailNth(1, ErrorCode::io, {Call::register_host_view});
-  MessageOf(ErrorCode::io, [&] { memory_.HostView(index); });
-  EXPECT_NE(memory_.HostView(index), nullptr);
+  MessageOf(ErrorCode::io, [&] { memory_.AcquireView(index); });
+  EXPECT_NE(memory_.AcquireView(index).data, nullptr);
   memory_.Release(index);
+}
+
+// Ten views of 1,000 bytes each, of which the budget holds three.
+class ViewBudgetTest : public DeviceMemoryTest {
+ protected:
+  ViewBudgetTest() {
+    for (int i = 0; i < 10; ++i) {
+      indices_.push_back(bounded_.Claim(bounded_.Malloc({1000}, DType::u8)).index);
+    }
+  }
+  ~ViewBudgetTest() override {
+    for (uint32_t index : indices_) bounded_.Release(index);
+  }
+  /// Uses a view and lets go of it.
+  HostView Use(size_t i) {
+    HostView view = bounded_.AcquireView(indices_[i]);
+    if (view.data != nullptr) bounded_.ReleaseView(indices_[i], false);
+    return view;
+  }
+
+  DeviceMemory bounded_{&driver_, 3500};
+  std::vector<uint32_t> indices_;
+};
+
+TEST_F(ViewBudgetTest, DropsTheLeastRecentlyUsed) {
+  for (size_t i : {0, 1, 2}) EXPECT_EQ(Use(i).dropped, 0u);
+  Use(0);
+  EXPECT_EQ(Use(3).dropped, 1u) << "the view of 1";
+  EXPECT_EQ(Use(0).is, HostView::Is::reused);
+  EXPECT_EQ(Use(2).is, HostView::Is::reused);
+  EXPECT_EQ(Use(3).is, HostView::Is::reused);
+  EXPECT_EQ(Use(1).is, HostView::Is::established);
+  EXPECT_EQ(Use(2).is, HostView::Is::reused) << "0 was the oldest";
+  EXPECT_EQ(Use(0).is, HostView::Is::established);
+  EXPECT_EQ(bounded_.usage().mapped_bytes, 3000u);
+  EXPECT_EQ(driver_.calls(Call::register_host_view), 6u);
+  EXPECT_EQ(driver_.calls(Call::unregister_host_view), 3u);
+}
+
+TEST_F(ViewBudgetTest, NeverDropsWhatIsInUse) {
+  for (size_t i : {0, 1, 2}) bounded_.AcquireView(indices_[i]);
+  HostView none = bounded_.AcquireView(indices_[3]);
+  EXPECT_EQ(none.data, nullptr);
+  EXPECT_EQ(none.is, HostView::Is::over_budget);
+  bounded_.AcquireView(indices_[1]);
+  bounded_.ReleaseView(indices_[1], false);
+  EXPECT_EQ(bounded_.AcquireView(indices_[3]).data, nullptr) << "1 is used once more";
+  bounded_.ReleaseView(indices_[1], false);
+  EXPECT_EQ(bounded_.AcquireView(indices_[3]).dropped, 1u);
+  EXPECT_EQ(Use(0).is, HostView::Is::reused);
+}
+
+TEST_F(ViewBudgetTest, WhatIsLargerThanTheBudgetDropsNothing) {
+  Use(0);
+  uint32_t large = bounded_.Claim(bounded_.Malloc({3501}, DType::u8)).index;
+  EXPECT_EQ(bounded_.AcquireView(large).is, HostView::Is::over_budget);
+  EXPECT_EQ(Use(0).is, HostView::Is::reused);
+  bounded_.Release(large);
+}
+
+TEST_F(ViewBudgetTest, AFailureToDropIsPassedOnAndForgotten) {
+  for (size_t i : {0, 1, 2}) Use(i);
+  driver_.FailNth(1, ErrorCode::io, {Call::unregister_host_view});
+  MessageOf(ErrorCode::io, [&] { bounded_.AcquireView(indices_[3]); });
+  EXPECT_EQ(bounded_.usage().mapped_bytes, 2000u);
+  EXPECT_EQ(Use(3).is, HostView::Is::established);
+  EXPECT_EQ(held().host_views, 3u);
+}
+
+TEST_F(ViewBudgetTest, TheLastUserMayDrop) {
+  bounded_.AcquireView(indices_[0]);
+  bounded_.AcquireView(indices_[0]);
+  EXPECT_FALSE(bounded_.ReleaseView(indices_[0], true)) << "still used";
+  EXPECT_TRUE(bounded_.ReleaseView(indices_[0], true));
+  EXPECT_EQ(held().host_views, 0u);
 }
 
 TEST_F(DeviceMemoryTest, ShutdownDropsViewsThenAllocations) {
@@ -294,7 +369,7 @@ TEST_F(DeviceMemoryTest, ShutdownDropsViewsThenAllocations) {
   for (int i = 0; i < 5; ++i) tensors.push_back(memory_.Malloc({100}, DType::f32));
   for (size_t i = 0; i < 3; ++i) {
     uint32_t index = memory_.Claim(tensors[i]).index;
-    memory_.HostView(index);
+    memory_.AcquireView(index);
     memory_.Release(index);
   }
   EXPECT_EQ(memory_.DropViews(), std::nullopt);
@@ -309,7 +384,7 @@ TEST_F(DeviceMemoryTest, ShutdownDropsViewsThenAllocations) {
 TEST_F(DeviceMemoryTest, ShutdownGoesOnAfterAFailureAndReportsIt) {
   for (int i = 0; i < 3; ++i) {
     uint32_t index = memory_.Claim(memory_.Malloc({100}, DType::f32)).index;
-    memory_.HostView(index);
+    memory_.AcquireView(index);
     memory_.Release(index);
   }
   driver_.FailNth(2, ErrorCode::io, {Call::unregister_host_view});
@@ -326,7 +401,7 @@ TEST_F(DeviceMemoryTest, TheDestructorReleasesEverything) {
   {
     std::unique_ptr<DeviceMemory> other = Stranger();
     uint32_t index = other->Claim(other->Malloc({100}, DType::f32)).index;
-    other->HostView(index);
+    other->AcquireView(index);
     other->Malloc({100}, DType::f32);
     EXPECT_EQ(held().allocations, 2u);
   }
@@ -346,7 +421,7 @@ TEST_F(DeviceMemoryTest, NothingLeaksWhicheverCallFails) {
           Tensor tensor = memory->Malloc({1000}, DType::f32);
           uint32_t index = memory->Claim(tensor).index;
           try {
-            memory->HostView(index);
+            memory->AcquireView(index);
           } catch (const Error&) {
           }
           memory->Release(index);
@@ -393,7 +468,7 @@ TEST_F(DeviceMemoryTest, ManyAllocations) {
 
 // A claim that succeeds must keep the memory: nobody frees it, and it is not someone else's.
 TEST_F(DeviceMemoryTest, ClaimsRaceWithFreeAndReuse) {
-  constexpr int kRounds = 3000;
+  constexpr int kFrees = 300;
   std::atomic<bool> done{false};
   std::atomic<int> wrong{0};
   // The current handle, published under a mutex; claimers keep using old ones on purpose.
@@ -412,7 +487,8 @@ TEST_F(DeviceMemoryTest, ClaimsRaceWithFreeAndReuse) {
           try {
             Claimed claimed = memory_.Claim(tensor);
             if (claimed.bytes != tensor.extent_bytes()) ++wrong;
-            if (memory_.HostView(claimed.index) == nullptr) ++wrong;
+            if (memory_.AcquireView(claimed.index).data == nullptr) ++wrong;
+            memory_.ReleaseView(claimed.index, i == 0);
             memory_.MarkUse(claimed.index, 1, true);
             memory_.Release(claimed.index);
           } catch (const Error& error) {
@@ -422,8 +498,7 @@ TEST_F(DeviceMemoryTest, ClaimsRaceWithFreeAndReuse) {
       }
     });
   }
-  int frees = 0;
-  for (int round = 0; round < kRounds; ++round) {
+  for (int frees = 0; frees < kFrees;) {
     Tensor old = current;
     try {
       memory_.Free(old);
@@ -433,14 +508,13 @@ TEST_F(DeviceMemoryTest, ClaimsRaceWithFreeAndReuse) {
       std::this_thread::yield();
       continue;
     }
-    Tensor next = memory_.Malloc({round % 100 + 1}, DType::i32);
+    Tensor next = memory_.Malloc({frees % 100 + 1}, DType::i32);
     std::lock_guard lock(mutex);
     current = next;
   }
   done = true;
   for (std::thread& thread : claimers) thread.join();
   EXPECT_EQ(wrong, 0);
-  EXPECT_GT(frees, 0);
   memory_.Free(current);
   EXPECT_EQ(held().allocations, 0u);
   EXPECT_EQ(held().host_views, 0u);
@@ -454,7 +528,7 @@ class UnmappableMemoryTest : public DeviceMemoryTest {
 TEST_F(UnmappableMemoryTest, HasNoViews) {
   Tensor tensor = memory_.Malloc({10}, DType::i32);
   Claimed claimed = memory_.Claim(tensor);
-  EXPECT_EQ(memory_.HostView(claimed.index), nullptr);
+  EXPECT_EQ(memory_.AcquireView(claimed.index).data, nullptr);
   EXPECT_EQ(memory_.usage().views, 0u);
   memory_.Release(claimed.index);
 }
@@ -467,7 +541,7 @@ class UnifiedMemoryTest : public DeviceMemoryTest {
 TEST_F(UnifiedMemoryTest, AViewIsTheAddress) {
   Tensor tensor = memory_.Malloc({10}, DType::i32);
   Claimed claimed = memory_.Claim(tensor);
-  EXPECT_EQ(reinterpret_cast<Address>(memory_.HostView(claimed.index)), claimed.address);
+  EXPECT_EQ(reinterpret_cast<Address>(memory_.AcquireView(claimed.index).data), claimed.address);
   memory_.Release(claimed.index);
   memory_.Free(tensor);
   EXPECT_EQ(held().host_views, 0u);
@@ -479,7 +553,7 @@ TEST_F(DeviceMemoryDeathTest, AViewFaultsAfterFree) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   Tensor tensor = memory_.Malloc({10}, DType::i32);
   uint32_t index = memory_.Claim(tensor).index;
-  auto* view = static_cast<volatile int32_t*>(memory_.HostView(index));
+  auto* view = static_cast<volatile int32_t*>(memory_.AcquireView(index).data);
   EXPECT_EQ(view[0], 0);
   memory_.Release(index);
   memory_.Free(tensor);

@@ -13,11 +13,19 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace precast::device {
 
 using Address = uint64_t;
+
+/// What one call costs on a platform's modelled clock, in integer picoseconds.
+struct CallCost {
+  std::string_view call;
+  uint64_t floor = 0, per_page = 0, per_huge_page = 0, per_byte = 0;
+  std::string_view assumed = "";  ///< which of these nobody measured, in words; "" none, "all"
+};
 
 struct Properties {
   std::string platform;
@@ -29,6 +37,9 @@ struct Properties {
   uint64_t memory_bytes = 0;
   uint64_t memory_in_use = 0;
   uint64_t memory_committed = 0;
+  // Of the modelled clock, in static storage; empty where there is none.
+  std::span<const CallCost> costs;
+  std::string_view assumed;  ///< which costs nobody measured, for reports
 };
 
 /// How to execute one image.
@@ -66,6 +77,9 @@ class Driver {
   virtual ~Driver() = default;
 
   virtual Properties properties() const = 0;
+  /// Modelled time, in picoseconds, of all driver calls that the calling thread has made; only
+  /// differences mean something. Optional: none.
+  virtual uint64_t ModelledPicoseconds() const { return 0; }
 
   /// At least 64-byte aligned. Throws `out_of_memory` with bytes asked, in use and available.
   virtual Address Allocate(uint64_t bytes) = 0;

@@ -19,6 +19,7 @@ struct alignas(64) Buffer {
     kModified = 4,       // some task may write some of it
     kUnplaced = 8,       // created: has no place in the heap yet
     kEnded = 16,         // created: its scope has ended
+    kHasWindow = 32,     // the host has read it and may again without asking
   };
 
   // Of the region map.

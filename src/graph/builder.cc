@@ -34,6 +34,7 @@ void Builder::Begin(ImageMemory* memory, uint32_t serial, uint64_t heap_budget) 
   slots_ = 1;
   statistics_ = {};
   heap_edges_ = 0;
+  windows_.clear();
   scopes_.clear();
   layouts_.Clear();
   regions_.Clear();
@@ -168,13 +169,13 @@ inline void Builder::AddEdge(const Draft& draft, abi::TaskId producer) {
     return InferUnordered(draft, access, buffer);
   if (access.repeats) [[unlikely]]
     return;
-  buffer.set(Buffer::kModified);
+  NoteModified(access.buffer, buffer);
   regions_.Write(access.buffer, region, draft.id, edge);
   if (buffer.is(Buffer::kHasGaps)) NoteWrite(draft, access, buffer, met);
 }
 
 void Builder::InferUnordered(const Draft& draft, const Access& access, Buffer& buffer) {
-  buffer.set(Buffer::kModified);
+  NoteModified(access.buffer, buffer);
   buffer.set(Buffer::kKeepsOldBytes);
   regions_.Unordered(access.buffer, RegionOf(access), draft.id);
   abi::TaskId claimant = regions_.Claimant(access.buffer);
@@ -481,6 +482,16 @@ abi::TaskId Builder::FindAccess(const Tensor& tensor) {
   Access access = AccessOf(tensor);
   return regions_.FindAccess(access.buffer, RegionOf(access));
 }
+
+void Builder::OpenWindow(uint32_t index, const char* bytes) {
+  Buffer& buffer = regions_[index];
+  if (buffer.is(Buffer::kModified)) return;
+  buffer.set(Buffer::kHasWindow);
+  if (index >= windows_.size()) windows_.resize(index + 1);
+  windows_[index] = bytes;
+}
+
+void Builder::CloseWindows() { std::fill(windows_.begin(), windows_.end(), nullptr); }
 
 // Sealing.
 

@@ -123,6 +123,8 @@ class Builder {
 
   /// Throws when `tensor` is not a live tensor of this run. `use` says what for, in messages.
   const Buffer& Check(const Tensor& tensor, std::string_view use) const;
+  /// Interns the layout of a tensor of this run, so that its copies bring it along.
+  void Intern(const Tensor& tensor) { LayoutOf(tensor); }
   /// Some submitted task that writes (touches) what the tensor covers; 0: none.
   abi::TaskId FindWriter(const Tensor& tensor);
   abi::TaskId FindAccess(const Tensor& tensor);
@@ -139,6 +141,12 @@ class Builder {
   uint64_t SealDefinition(std::span<const abi::Slot> slots, uint32_t scalars);
   /// Bytes that Seal will need at most, to size the device's memory before.
   uint64_t SealedBytes() const;
+
+  /// Where the host may read buffers without asking (ReadWindows), by buffer. A task that may write
+  /// one closes its window.
+  const std::vector<const char*>& windows() const { return windows_; }
+  void OpenWindow(uint32_t buffer, const char* bytes);
+  void CloseWindows();
 
   const Statistics& statistics() const { return statistics_; }
   const HeapPlanner& heap() const { return heap_; }
@@ -192,6 +200,11 @@ class Builder {
   void Infer(const Draft& draft, const Access& access, Buffer& buffer);
   void InferUnordered(const Draft& draft, const Access& access, Buffer& buffer);
   void NoteWrite(const Draft& draft, const Access& access, Buffer& buffer, bool met);
+  void NoteModified(uint32_t index, Buffer& buffer) {
+    buffer.set(Buffer::kModified);
+    if (buffer.is(Buffer::kHasWindow)) [[unlikely]]
+      windows_[index] = nullptr;
+  }
   void AddEdge(const Draft& draft, abi::TaskId producer);
   void AddLaterEdge(const Draft& draft, abi::Task* producer);
   abi::TaskId NewestConsumer(const abi::Task& task) const;
@@ -212,6 +225,7 @@ class Builder {
   Statistics statistics_;
   uint64_t heap_edges_ = 0;
 
+  std::vector<const char*> windows_;
   std::vector<uint32_t> scopes_;  // first buffer of each open scope
   LayoutTable layouts_;
   RegionMap regions_;

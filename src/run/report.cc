@@ -7,8 +7,11 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace precast {
 namespace {
@@ -16,10 +19,36 @@ namespace {
 constexpr std::array<std::string_view, kPhases> kPhaseNames = {
     "args", "host_orch", "graph_upload", "arena_h2d", "execute", "copy_back", "host_view_close"};
 
-std::string Row(std::string_view name, double wall_us, double whole_us, uint64_t bytes) {
-  std::string share = whole_us > 0 ? fmt::format("{:.1f} %", 100 * wall_us / whole_us) : "-";
-  return fmt::format("{:<16}{:>12}{:>10}{:>13}\n", name, FormatMicroseconds(wall_us), share,
-                     bytes > 0 ? FormatBytes(bytes) : "-");
+// Rows of the table of phases. The modelled clock has a column where it runs.
+struct Rows {
+  double whole_us;
+  bool modelled;
+  std::string text = fmt::format("{:<16}{:>12}{}{:>10}{:>13}\n", "phase", "time",
+                                 modelled ? "    modelled" : "", "share", "bytes");
+
+  void Add(std::string_view name, double wall_us, std::optional<uint64_t> modelled_ps,
+           uint64_t bytes, std::string_view more = "") {
+    std::string share = whole_us > 0 ? fmt::format("{:.1f} %", 100 * wall_us / whole_us) : "-";
+    std::string model;
+    if (modelled) {
+      model = fmt::format(
+          "{:>12}",
+          modelled_ps ? FormatMicroseconds(static_cast<double>(*modelled_ps) / 1e6) : "-");
+    }
+    text += fmt::format("{:<16}{:>12}{}{:>10}{:>13}{}\n", name, FormatMicroseconds(wall_us), model,
+                        share, bytes > 0 ? FormatBytes(bytes) : "-", more);
+  }
+};
+
+// Pairs of name and value, in the order in which both forms of the report show them.
+std::vector<std::pair<std::string_view, uint64_t>> Listed(const RunReport::HostViews& v) {
+  return {{"established", v.established},
+          {"reused", v.reused},
+          {"dropped", v.dropped},
+          {"refused", v.refused},
+          {"mapped_bytes", v.mapped_bytes},
+          {"devcopy", v.devcopy},
+          {"devcopy_bytes", v.devcopy_bytes}};
 }
 
 std::string Plural(uint64_t count, std::string_view one, std::string_view many) {
@@ -38,6 +67,12 @@ double RunReport::control_plane_us() const {
          (*this)[Phase::arena_h2d].wall_us;
 }
 
+uint64_t RunReport::modelled_ps() const {
+  uint64_t sum = 0;
+  for (const PhaseFigures& figures : phases) sum += figures.modelled_ps;
+  return sum;
+}
+
 std::string ToTable(const RunReport& report) {
   double sum_us = 0;
   uint64_t bytes = 0;
@@ -47,17 +82,26 @@ std::string ToTable(const RunReport& report) {
   }
   double whole_us = std::max(report.total_us, sum_us);
 
-  std::string table = fmt::format("{:<16}{:>12}{:>10}{:>13}\n", "phase", "time", "share", "bytes");
+  std::string views;
+  if (report.host_views != RunReport::HostViews{}) {
+    for (const auto& [name, count] : Listed(report.host_views)) {
+      views += fmt::format("{}{}={}", views.empty() ? "  " : " ", name, count);
+    }
+  }
+  Rows rows{.whole_us = whole_us, .modelled = report.modelled_ps() > 0};
   for (size_t i = 0; i < kPhases; ++i) {
     const auto& figures = report.phases[i];
-    table += Row(kPhaseNames[i], figures.wall_us, whole_us, figures.bytes);
+    bool last = static_cast<Phase>(i) == Phase::host_view_close;
+    rows.Add(kPhaseNames[i], figures.wall_us, figures.modelled_ps, figures.bytes,
+             last ? std::string_view(views) : "");
   }
   // Between and around the phases. Clock noise is not worth a line.
-  if (whole_us - sum_us > 0.001 * whole_us) table += Row("other", whole_us - sum_us, whole_us, 0);
-  table += Row("total", whole_us, whole_us, bytes);
-  table += Row("  control plane", report.control_plane_us(), whole_us, 0);
-  if (report.in_kernels_us >= 0) table += Row("  in kernels", report.in_kernels_us, whole_us, 0);
+  if (whole_us - sum_us > 0.001 * whole_us) rows.Add("other", whole_us - sum_us, {}, 0);
+  rows.Add("total", whole_us, report.modelled_ps(), bytes);
+  rows.Add("  control plane", report.control_plane_us(), {}, 0);
+  if (report.in_kernels_us >= 0) rows.Add("  in kernels", report.in_kernels_us, {}, 0);
 
+  std::string table = std::move(rows.text);
   table += fmt::format(
       "\ngraph   {}, {}, {}, image {}", Plural(report.graph.tasks, "task", "tasks"),
       Plural(report.graph.edges, "edge", "edges"), Plural(report.graph.blocks, "block", "blocks"),
@@ -72,6 +116,9 @@ std::string ToTable(const RunReport& report) {
   table += fmt::format("heap    peak {}, reused {}, {} added", FormatBytes(report.heap.peak_bytes),
                        FormatBytes(report.heap.reused_bytes),
                        Plural(report.heap.added_edges, "edge", "edges"));
+  if (rows.modelled && !report.assumed.empty()) {
+    table += fmt::format("\nmodelled time of driver calls; assumed: {}", report.assumed);
+  }
   for (const std::string& warning : report.warnings) table += "\nwarning: " + warning;
   return table;
 }
@@ -81,11 +128,17 @@ std::string ToJson(const RunReport& report) {
   Json phases = Json::object();
   for (size_t i = 0; i < kPhases; ++i) {
     phases[std::string(kPhaseNames[i])] = {{"wall_us", report.phases[i].wall_us},
+                                           {"modelled_us", report.phases[i].modelled_us()},
                                            {"bytes", report.phases[i].bytes}};
   }
+  Json views = Json::object();
+  for (const auto& [name, count] : Listed(report.host_views)) views[std::string(name)] = count;
   Json json = {
       {"phases", std::move(phases)},
       {"control_plane", {{"wall_us", report.control_plane_us()}}},
+      {"modelled",
+       {{"total_us", static_cast<double>(report.modelled_ps()) / 1e6},
+        {"assumed", report.assumed}}},
       {"graph",
        {{"tasks", report.graph.tasks},
         {"edges", report.graph.edges},
@@ -100,6 +153,7 @@ std::string ToJson(const RunReport& report) {
        {{"peak_bytes", report.heap.peak_bytes},
         {"reused_bytes", report.heap.reused_bytes},
         {"added_edges", report.heap.added_edges}}},
+      {"host_views", std::move(views)},
   };
   return json.dump();
 }

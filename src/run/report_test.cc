@@ -63,6 +63,29 @@ TEST(Report, TableIsAligned) {
   EXPECT_EQ(fmt::format("{}", report), ToTable(report));
 }
 
+TEST(Report, TheModelledClockHasAColumnAndHostViewsTheirLine) {
+  RunReport report = Sample();
+  report[Phase::execute].modelled_ps = 5'000'000;
+  report[Phase::arena_h2d].modelled_ps = 9'073'600;
+  report.assumed = "launch";
+  report.host_views = {.established = 2, .dropped = 1, .mapped_bytes = 4160, .devcopy = 3};
+  auto lines = Lines(ToTable(report));
+  EXPECT_EQ(lines[0], "phase                   time    modelled     share        bytes");
+  EXPECT_EQ(lines[4], "arena_h2d             256 us     9.07 us     1.2 %     1.50 KiB");
+  EXPECT_EQ(
+      lines[7],
+      "host_view_close      16.4 ms        0 us    74.5 %            -  established=2 reused=0 "
+      "dropped=1 refused=0 mapped_bytes=4160 devcopy=3 devcopy_bytes=0");
+  EXPECT_EQ(lines[9], "total                22.0 ms     14.1 us   100.0 %     8.00 MiB");
+  EXPECT_EQ(lines[10], "  control plane       336 us           -     1.5 %            -");
+  EXPECT_EQ(lines.back(), "modelled time of driver calls; assumed: launch");
+
+  nlohmann::json json = nlohmann::json::parse(ToJson(report));
+  EXPECT_EQ(json["phases"]["arena_h2d"]["modelled_us"], 9.0736);
+  EXPECT_EQ(json["modelled"]["total_us"], 14.0736);
+  EXPECT_EQ(json["modelled"]["assumed"], "launch");
+}
+
 TEST(Report, AnEmptyReportIsATableToo) {
   auto lines = Lines(ToTable({}));
   EXPECT_EQ(lines[1], "args                    0 us         -            -");
@@ -78,14 +101,19 @@ TEST(Report, JsonHasTheDocumentedKeysInOrder) {
     return names;
   };
   using Names = std::vector<std::string>;
-  EXPECT_EQ(keys(json), (Names{"phases", "control_plane", "graph", "copies", "heap"}));
+  EXPECT_EQ(keys(json), (Names{"phases", "control_plane", "modelled", "graph", "copies", "heap",
+                               "host_views"}));
   EXPECT_EQ(keys(json["phases"]), (Names{"args", "host_orch", "graph_upload", "arena_h2d",
                                          "execute", "copy_back", "host_view_close"}));
-  for (const auto& phase : json["phases"]) EXPECT_EQ(keys(phase), (Names{"wall_us", "bytes"}));
+  for (const auto& phase : json["phases"])
+    EXPECT_EQ(keys(phase), (Names{"wall_us", "modelled_us", "bytes"}));
   EXPECT_EQ(keys(json["control_plane"]), (Names{"wall_us"}));
   EXPECT_EQ(keys(json["graph"]), (Names{"tasks", "edges", "blocks", "image_bytes"}));
   EXPECT_EQ(keys(json["copies"]), (Names{"control", "staging", "back", "bytes"}));
   EXPECT_EQ(keys(json["heap"]), (Names{"peak_bytes", "reused_bytes", "added_edges"}));
+  EXPECT_EQ(keys(json["modelled"]), (Names{"total_us", "assumed"}));
+  EXPECT_EQ(keys(json["host_views"]), (Names{"established", "reused", "dropped", "refused",
+                                             "mapped_bytes", "devcopy", "devcopy_bytes"}));
   EXPECT_EQ(json["phases"]["args"]["bytes"], 8 << 20);
   EXPECT_EQ(json["phases"]["execute"]["wall_us"], 1024.0);
   EXPECT_EQ(json["control_plane"]["wall_us"], 336.0);

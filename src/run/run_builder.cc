@@ -26,8 +26,11 @@ bool Writes(Direction direction) {
 
 }  // namespace
 
-RunBuilder::RunBuilder(const RunDevice& device) : device_(device), orchestrator_(this) {
-  graph_.set_import([this](const Tensor& tensor) { return Import(tensor, false); });
+RunBuilder::RunBuilder(const RunDevice& device)
+    : device_(device),
+      orchestrator_(this),
+      access_(device.driver, device.memory, &graph_, &host_, &orchestrator_.windows_) {
+  graph_.set_import([this](const Tensor& tensor) { return access_.Import(tensor, false); });
   graph_.set_kernel_name([this](const graph::TaskSpec& spec) {
     if (spec.mix != nullptr) {
       std::string names = device_.kernels->Name(spec.mix->kernel[0]);
@@ -44,13 +47,11 @@ RunBuilder::RunBuilder(const RunDevice& device) : device_(device), orchestrator_
 // Arguments.
 
 void RunBuilder::Begin(graph::ImageMemory* image, uint32_t serial, uint64_t heap_budget,
-                       ArgList args, const Program* program) {
+                       ArgList args, const Program* program, HostViewPolicy host_views) {
   graph_.Begin(image, serial, heap_budget);
   program_ = program;
   fatal_.reset();
-  changed_.clear();
-  uses_.clear();
-  use_of_buffer_.clear();
+  access_.Begin(host_views);
   host_.Clear();
   args_.tensors_.clear();
   args_.scalars_.clear();
@@ -87,7 +88,7 @@ void RunBuilder::ImportArguments(ArgList args) {
     const Tensor& tensor = arg.tensor();
     bool read_only = !Writes(arg.direction());
     if (tensor.kind() == Tensor::Kind::device) {
-      args_.tensors_.push_back(Import(tensor, read_only));
+      args_.tensors_.push_back(access_.Import(tensor, read_only));
     } else {
       const run::HostArguments::Span& span = host_.spans()[host_.arguments()[next_host++].span];
       uint64_t offset = static_cast<uint64_t>(TensorAccess::HostData(tensor) - span.begin);
@@ -102,38 +103,7 @@ void RunBuilder::ImportArguments(ArgList args) {
   }
 }
 
-Tensor RunBuilder::Import(const Tensor& tensor, bool read_only) {
-  device::Claimed claimed = device_.memory->Claim(tensor);
-  struct Pin {  // until uses_ has it
-    device::DeviceMemory* memory;
-    uint32_t index;
-    ~Pin() {
-      if (memory != nullptr) memory->Release(index);
-    }
-  } pin{device_.memory, claimed.index};
-  if (claimed.index >= imported_.size()) imported_.resize(claimed.index + 1);
-  Imported& known = imported_[claimed.index];
-  if (known.serial != graph_.serial()) {  // else it is pinned already, and once a run is enough
-    uint32_t slot = graph_.AddSlot();
-    uint32_t buffer = graph_.AddBuffer(Builder::BufferKind::device, slot, 0, claimed.bytes, false);
-    use_of_buffer_.resize(buffer + 1);
-    uses_.push_back({claimed.index, buffer, claimed.address, claimed.bytes});
-    pin.memory = nullptr;
-    known = {graph_.serial(), static_cast<uint32_t>(uses_.size() - 1)};
-    use_of_buffer_[buffer] = static_cast<uint32_t>(uses_.size());
-  }
-  return graph_.MakeTensor(tensor, uses_[known.use].buffer, TensorAccess::Offset(tensor),
-                           read_only);
-}
-
-void RunBuilder::Release() {
-  for (const Use& use : uses_) device_.memory->Release(use.allocation);
-  uses_.clear();
-}
-
-const RunBuilder::Use* RunBuilder::UseOf(uint32_t buffer) const {
-  return &uses_[use_of_buffer_[buffer] - 1];
-}
+void RunBuilder::Release() { access_.Release(); }
 
 // The orchestration.
 
@@ -141,9 +111,13 @@ void RunBuilder::Orchestrate(const Orchestration& orchestration) {
   if (!orchestration) Fail(ErrorCode::invalid_argument, "the run has no orchestration");
   struct Open {
     bool& flag;
-    explicit Open(bool& target) : flag(target) { flag = true; }
-    ~Open() { flag = false; }
-  } open(open_);
+    run::HostAccess& access;
+    Open(bool& target, run::HostAccess& host) : flag(target), access(host) { flag = true; }
+    ~Open() {
+      flag = false;
+      access.EndBind();
+    }
+  } open(open_, access_);
   uint32_t scope = graph_.OpenScope();
   try {
     orchestration(orchestrator_, args_);
@@ -164,7 +138,7 @@ void RunBuilder::Orchestrate(const Orchestration& orchestration) {
   if (!graph_.CloseScope(scope)) {
     Fail(ErrorCode::orchestration, "the orchestration returned with a scope still open");
   }
-  if (graph_.statistics().tasks == 0 && changed_.empty()) {
+  if (graph_.statistics().tasks == 0 && !access_.changed()) {
     Fail(ErrorCode::orchestration, "the orchestration submitted no task (at least 1 needed)");
   }
 }
@@ -300,150 +274,16 @@ void RunBuilder::CloseScope(uint32_t depth) {
 
 // Host access.
 
-RunBuilder::Range RunBuilder::Locate(const char* call, const Tensor& given,
-                                     std::span<const int64_t> index, DType dtype, int64_t count) {
-  CheckOpen();
-  Range range{};
-  range.tensor = given.kind() == Tensor::Kind::device ? Import(given, false) : given;
-  graph_.Check(range.tensor, call);
-  const Tensor& tensor = range.tensor;
-  if (tensor.dtype() != dtype) {
-    Fail(ErrorCode::mismatch, "{}: {} accessed as {}", call, tensor.ToString(), Name(dtype));
-  }
-  range.buffer = TensorAccess::Buffer(tensor);
-  range.offset = TensorAccess::Offset(tensor);
-  if (index.data() == nullptr && count != 1) {
-    if (!tensor.is_contiguous() || tensor.size() != count) {
-      Fail(ErrorCode::out_of_range, "{}: {} values for {} ({} contiguous elements needed)", call,
-           count, tensor.ToString(), tensor.size());
-    }
-    range.bytes = tensor.extent_bytes();
-    return range;
-  }
-  if (index.size() != static_cast<size_t>(tensor.rank()) &&
-      !(index.empty() && tensor.size() == 1)) {
-    Fail(ErrorCode::out_of_range, "{}: {} indices for {} of rank {}", call, index.size(),
-         tensor.ToString(), tensor.rank());
-  }
-  size_t element = SizeOf(dtype);
-  for (size_t axis = 0; axis < index.size(); ++axis) {
-    int a = static_cast<int>(axis);
-    if (index[axis] < 0 || index[axis] >= tensor.shape(a)) {
-      Fail(ErrorCode::out_of_range, "{}: index {} on axis {} of {} (0 … {} allowed)", call,
-           index[axis], axis, tensor.ToString(), tensor.shape(a) - 1);
-    }
-    range.offset += static_cast<uint64_t>(index[axis] * tensor.stride(a)) * element;
-  }
-  range.bytes = element;
-  range.tensor = graph_.MakeTensor(TensorAccess::Make(Tensor::Kind::run, Shape(), dtype, 0, 0, 0),
-                                   range.buffer, range.offset, false);
-  return range;
-}
-
-std::string RunBuilder::Describe(const char* call, const Range& range,
-                                 std::span<const int64_t> index) const {
-  std::string element;
-  for (size_t i = 0; i < index.size(); ++i) {
-    element += fmt::format("{}{}", i == 0 ? " element [" : ", ", index[i]);
-  }
-  if (!element.empty()) element += "]";
-  return fmt::format("{}:{} of {} at byte {}", call, element, range.tensor.ToString(),
-                     range.offset);
-}
-
-void RunBuilder::WaitFor(device::Ticket ticket) {
-  if (ticket != 0) device_.driver->Wait(ticket, std::chrono::nanoseconds::max());
-}
-
 void RunBuilder::Get(const Tensor& tensor, std::span<const int64_t> index, DType dtype,
                      void* values, int64_t count) {
-  constexpr const char* kCall = "get_tensor_data";
-  Range range = Locate(kCall, tensor, index, dtype, count);
-  const graph::Buffer& buffer = graph_.buffer(range.buffer);
-  if (buffer.kind == Builder::BufferKind::created) {
-    Fail(ErrorCode::not_ready,
-         "{}: it lives in the graph heap of this run; no value exists before the run executes",
-         Describe(kCall, range, index));
-  }
-  if (buffer.is(graph::Buffer::kModified)) {
-    if (abi::TaskId writer = graph_.FindWriter(range.tensor)) {
-      Fail(ErrorCode::not_ready,
-           "{}: {} of this run writes it and has not run; read it before that submit, or in a "
-           "later run",
-           Describe(kCall, range, index), graph_.Describe(writer));
-    }
-  }
-  if (buffer.kind == Builder::BufferKind::host) {
-    const run::HostArguments::Span& span = host_.SpanOf(range.buffer);
-    if (span.write_only && !span.copy) {
-      Fail(ErrorCode::not_ready, "{}: an 'out' argument has no value; declare it 'inout'",
-           Describe(kCall, range, index));
-    }
-    std::memcpy(values, span.bytes_now() + range.offset, range.bytes);
-    return;
-  }
-  const Use* use = UseOf(range.buffer);
-  WaitFor(device_.memory->LastWrite(use->allocation));
-  if (const void* view = device_.memory->HostView(use->allocation)) {
-    std::memcpy(values, static_cast<const char*>(view) + range.offset, range.bytes);
-  } else {
-    device_.driver->CopyToHost(values, use->address + range.offset, range.bytes);
-  }
+  CheckOpen();
+  access_.Get(tensor, index, dtype, values, count);
 }
 
 void RunBuilder::Set(const Tensor& tensor, std::span<const int64_t> index, DType dtype,
                      const void* values, int64_t count) {
-  constexpr const char* kCall = "set_tensor_data";
-  Range range = Locate(kCall, tensor, index, dtype, count);
-  const graph::Buffer& buffer = graph_.buffer(range.buffer);
-  if (buffer.kind == Builder::BufferKind::created) {
-    Fail(ErrorCode::not_ready,
-         "{}: it lives in the graph heap of this run; let a task write it, or give alloc a fill "
-         "value",
-         Describe(kCall, range, index));
-  }
-  if (abi::TaskId user = graph_.FindAccess(range.tensor)) {
-    Fail(ErrorCode::not_ready,
-         "{}: {} of this run uses it and has not run; write it before that submit, or in a later "
-         "run",
-         Describe(kCall, range, index), graph_.Describe(user));
-  }
-  if (buffer.kind == Builder::BufferKind::host) {
-    run::HostArguments::Span& span = host_.SpanOf(range.buffer);
-    run::HostArguments::MakePrivate(span);
-    std::memcpy(span.copy.get() + range.offset, values, range.bytes);
-    graph_.SetFilled(range.buffer);
-    return;
-  }
-  if (Builder::IsReadOnly(tensor)) {
-    Fail(ErrorCode::mismatch, "{}: an 'in' argument in device memory; declare it 'inout'",
-         Describe(kCall, range, index));
-  }
-  const Use* use = UseOf(range.buffer);
-  WaitFor(device_.memory->LastUse(use->allocation));
-  if (void* view = device_.memory->HostView(use->allocation)) {
-    std::memcpy(static_cast<char*>(view) + range.offset, values, range.bytes);
-  } else {
-    device_.driver->CopyToDevice(use->address + range.offset, values, range.bytes);
-  }
-  if (!changed_.empty() && changed_.back().allocation == use->allocation &&
-      changed_.back().end == range.offset) {
-    changed_.back().end += range.bytes;
-  } else {
-    changed_.push_back({use->allocation, range.offset, range.offset + range.bytes});
-  }
-}
-
-std::string RunBuilder::ChangedRanges() const {
-  std::string text;
-  constexpr size_t kShown = 8;
-  for (size_t i = 0; i < std::min(changed_.size(), kShown); ++i) {
-    const Changed& changed = changed_[i];
-    text += fmt::format("{}bytes {} … {} of allocation {}", i == 0 ? "" : ", ", changed.begin,
-                        changed.end - 1, changed.allocation);
-  }
-  if (changed_.size() > kShown) text += fmt::format(" and {} more", changed_.size() - kShown);
-  return text;
+  CheckOpen();
+  access_.Set(tensor, index, dtype, values, count);
 }
 
 }  // namespace precast::detail

@@ -10,11 +10,13 @@
 #include "device/device_memory.h"
 #include "device/driver.h"
 #include "graph/builder.h"
+#include "run/host_access.h"
 #include "run/host_arguments.h"
 #include "run/kernel_registry.h"
 
 #include <precast/orchestrator.h>
 #include <precast/program.h>
+#include <precast/worker.h>
 
 #include <cstdint>
 #include <memory>
@@ -38,7 +40,7 @@ class RunBuilder {
 
   /// Validates and claims the arguments of a run. `program` restricts the kernels; may be null.
   void Begin(graph::ImageMemory* image, uint32_t serial, uint64_t heap_budget, ArgList args,
-             const Program* program);
+             const Program* program, HostViewPolicy host_views = HostViewPolicy::cache);
   /// Calls the orchestration. Whatever it throws comes out as an Error.
   void Orchestrate(const Orchestration& orchestration);
   /// Lets go of what Begin and imports claimed. Idempotent.
@@ -46,17 +48,7 @@ class RunBuilder {
 
   graph::Builder& graph() { return graph_; }
   run::HostArguments& host() { return host_; }
-
-  /// An allocation that this run uses.
-  struct Use {
-    uint32_t allocation;
-    uint32_t buffer;
-    device::Address address;
-    uint64_t bytes;
-  };
-  std::span<const Use> uses() const { return uses_; }
-  /// Ranges of child memory that set_tensor_data changed, for messages; empty if none.
-  std::string ChangedRanges() const;
+  run::HostAccess& access() { return access_; }
 
   // For Orchestrator and Scope.
   Task Submit(const Kernel& kernel, ArgList args, const SubmitOptions& options);
@@ -72,21 +64,12 @@ class RunBuilder {
   [[noreturn]] void ReportFatal(int code, std::string_view message);
 
  private:
-  struct Range {  // of elements that get or set is about
-    Tensor tensor;
-    uint32_t buffer;
-    uint64_t offset;  // in the buffer
-    uint64_t bytes;
-    std::string what;  // only when needed: see Describe
-  };
-
   void CheckOpen() const {
     if (!open_) [[unlikely]]
       FailClosed();
   }
   [[noreturn]] static void FailClosed();
   void ImportArguments(ArgList args);
-  Tensor Import(const Tensor& device, bool read_only);
   uint32_t KernelIndex(const Kernel& kernel) {
     const CachedKernel& cached = CacheFor(kernel);
     bool hit = cached.serial == graph_.serial() && cached.function == kernel.function &&
@@ -96,33 +79,16 @@ class RunBuilder {
   uint32_t FindKernel(const Kernel& kernel);
   Task Append(graph::TaskSpec& spec, ArgList args, const SubmitOptions& options);
   Task AppendWithOptions(graph::TaskSpec& spec, ArgList args, const SubmitOptions& options);
-  Range Locate(const char* call, const Tensor& tensor, std::span<const int64_t> index, DType dtype,
-               int64_t count);
-  std::string Describe(const char* call, const Range& range, std::span<const int64_t> index) const;
-  const Use* UseOf(uint32_t buffer) const;
-  void WaitFor(device::Ticket ticket);
 
   RunDevice device_;
   graph::Builder graph_;
   run::HostArguments host_;
   Orchestrator orchestrator_;
+  run::HostAccess access_;
   Args args_;
   const Program* program_ = nullptr;
   bool open_ = false;
   std::optional<Error> fatal_;  // reported, or a misuse that could not be thrown
-
-  std::vector<Use> uses_;
-  std::vector<uint32_t> use_of_buffer_;  // buffer -> index + 1 into uses_
-  struct Imported {
-    uint32_t serial = 0;
-    uint32_t use = 0;
-  };
-  std::vector<Imported> imported_;  // by allocation index
-  struct Changed {
-    uint32_t allocation;
-    uint64_t begin, end;
-  };
-  std::vector<Changed> changed_;
 
   struct CachedKernel {
     KernelFunction function = nullptr;

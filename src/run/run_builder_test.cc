@@ -71,11 +71,13 @@ TEST_F(RunBuilderTest, ClaimsEachAllocationOnceAndLetsGo) {
               o.submit(touch, {in(b_.view({3}, {5}))});
             }),
             "");
-  ASSERT_EQ(builder_.uses().size(), 2u);
-  EXPECT_EQ(builder_.uses()[0].address, memory_.Of(a_));
-  EXPECT_EQ(builder_.uses()[1].bytes, 64u);
-  EXPECT_TRUE(builder_.graph().buffer(builder_.uses()[0].buffer).is(graph::Buffer::kModified));
-  EXPECT_FALSE(builder_.graph().buffer(builder_.uses()[1].buffer).is(graph::Buffer::kModified));
+  ASSERT_EQ(builder_.access().uses().size(), 2u);
+  EXPECT_EQ(builder_.access().uses()[0].address, memory_.Of(a_));
+  EXPECT_EQ(builder_.access().uses()[1].bytes, 64u);
+  EXPECT_TRUE(
+      builder_.graph().buffer(builder_.access().uses()[0].buffer).is(graph::Buffer::kModified));
+  EXPECT_FALSE(
+      builder_.graph().buffer(builder_.access().uses()[1].buffer).is(graph::Buffer::kModified));
   EXPECT_FALSE(CanFree(a_));
   EXPECT_FALSE(CanFree(b_));
   builder_.Release();
@@ -150,7 +152,7 @@ TEST_F(RunBuilderTest, ANewRunKnowsNothingOfTheOneBefore) {
                 o.submit(touch, {inout(args.tensor(0))});
               }),
               "");
-    EXPECT_EQ(builder_.uses().size(), 1u);
+    EXPECT_EQ(builder_.access().uses().size(), 1u);
     EXPECT_EQ(builder_.graph().statistics().tasks, 1u);
     EXPECT_EQ(builder_.graph().statistics().edges, 0u);
     builder_.Release();
@@ -159,14 +161,16 @@ TEST_F(RunBuilderTest, ANewRunKnowsNothingOfTheOneBefore) {
 
 TEST_F(RunBuilderTest, MergesChangedRangesAndShowsAFew) {
   Begin({inout(a_), inout(b_)});
-  EXPECT_EQ(builder_.ChangedRanges(), "");
+  EXPECT_EQ(builder_.access().ChangedRanges(), "");
   Orchestrate([&](Orchestrator& o, const Args& args) {
     for (int i = 4; i < 8; ++i) o.set_tensor_data(args.tensor(0), {i}, i);
     o.set_tensor_data(args.tensor(1), {0}, 1);
   });
-  std::string first = fmt::format("bytes 16 … 31 of allocation {}", builder_.uses()[0].allocation);
-  EXPECT_EQ(builder_.ChangedRanges(),
-            fmt::format("{}, bytes 0 … 3 of allocation {}", first, builder_.uses()[1].allocation));
+  std::string first =
+      fmt::format("bytes 16 … 31 of allocation {}", builder_.access().uses()[0].allocation);
+  EXPECT_EQ(builder_.access().ChangedRanges(),
+            fmt::format("{}, bytes 0 … 3 of allocation {}", first,
+                        builder_.access().uses()[1].allocation));
   builder_.Release();
 
   Begin({inout(a_)});
@@ -174,7 +178,7 @@ TEST_F(RunBuilderTest, MergesChangedRangesAndShowsAFew) {
     for (int i = 0; i < 16; i += 2) o.set_tensor_data(args.tensor(0), {15 - i}, i);
     for (int i = 0; i < 3; ++i) o.set_tensor_data(args.tensor(0), {2 * i}, i);
   });
-  std::string ranges = builder_.ChangedRanges();
+  std::string ranges = builder_.access().ChangedRanges();
   EXPECT_TRUE(ranges.ends_with(" and 3 more")) << ranges;
   builder_.Release();
 }

@@ -70,12 +70,22 @@ std::optional<Error> RunContext::ReleaseDevice() noexcept {
 
 RunState::~RunState() { Detach(); }
 
-void RunState::EndPhase(Phase phase, Clock::time_point* since, uint64_t bytes) {
-  Clock::time_point now = Clock::now();
+RunState::Moment RunState::Now() const {
+  return {Clock::now(), context_->device.driver->ModelledPicoseconds()};
+}
+
+void RunState::EndPhase(Phase phase, Moment* since, uint64_t bytes) {
+  Moment now = Now();
   RunReport::PhaseFigures& figures = report_[phase];
-  figures.wall_us += std::chrono::duration<double, std::micro>(now - *since).count();
+  figures.wall_us += std::chrono::duration<double, std::micro>(now.wall - since->wall).count();
+  figures.modelled_ps += now.modelled_ps - since->modelled_ps;
   figures.bytes += bytes;
   *since = now;
+}
+
+void RunState::CloseHostViews(Moment* since) {
+  context_->builder.access().Close(&report_);
+  EndPhase(Phase::host_view_close, since, 0);
 }
 
 void RunState::NoteFailure() noexcept {
@@ -89,7 +99,7 @@ void RunState::NoteFailure() noexcept {
     } catch (const std::exception& error) {
       error_ = Error(ErrorCode::internal, error.what());
     }
-    std::string ranges = context_->builder.ChangedRanges();
+    std::string ranges = context_->builder.access().ChangedRanges();
     if (!ranges.empty()) {
       error_ = Error(error_->code(),
                      fmt::format("{}; set_tensor_data had already changed {} of child memory",
@@ -117,9 +127,11 @@ void RunState::Bind(const Orchestration& orchestration, ArgList args, const Prog
   RunBuilder& builder = context_->builder;
   graph::Builder& graph = builder.graph();
   device::Driver& driver = *context_->device.driver;
-  Clock::time_point since = begun_;
+  Moment since = Now();
+  since.wall = begun_;
 
-  builder.Begin(&context_->image, parameters_.serial, parameters_.heap, args, program);
+  builder.Begin(&context_->image, parameters_.serial, parameters_.heap, args, program,
+                parameters_.host_views);
   EndPhase(Phase::args, &since, 0);
 
   builder.Orchestrate(orchestration);
@@ -144,7 +156,7 @@ void RunState::Bind(const Orchestration& orchestration, ArgList args, const Prog
   for (const run::HostArguments::Span& span : builder.host().spans()) {
     slots[span.slot] = {staging_ + span.device_offset, span.bytes};
   }
-  for (const RunBuilder::Use& use : builder.uses()) {
+  for (const run::HostAccess::Use& use : builder.access().uses()) {
     slots[graph.buffer(use.buffer).slot] = {use.address, use.bytes};
   }
   uint64_t sealed = graph.Seal(slots);
@@ -160,6 +172,7 @@ void RunState::Bind(const Orchestration& orchestration, ArgList args, const Prog
   report_.graph = {statistics.tasks, statistics.edges, statistics.blocks, sealed};
   report_.heap = {graph.heap().peak_bytes(), graph.heap().reused_bytes(), graph.heap_edges()};
   report_.threads = parameters_.options.oracle ? 1 : parameters_.threads;
+  report_.assumed = parameters_.assumed;
   if (!context_->arena.pinned()) {
     report_.warnings.push_back(
         fmt::format("no pinned memory for {} bytes of image: sent from pageable memory", sealed));
@@ -170,10 +183,11 @@ void RunState::Bind(const Orchestration& orchestration, ArgList args, const Prog
                     context_->failed_release->message()));
     context_->failed_release.reset();
   }
-  launched_ = since;
+  launched_ = since.wall;
   if (parameters_.options.skip_device_run) {
     finished_ = true;
-    report_.total_us = std::chrono::duration<double, std::micro>(Clock::now() - begun_).count();
+    CloseHostViews(&since);
+    report_.total_us = std::chrono::duration<double, std::micro>(since.wall - begun_).count();
     Return(0);
     return;
   }
@@ -190,7 +204,8 @@ void RunState::Bind(const Orchestration& orchestration, ArgList args, const Prog
   launch.measure_kernels = parameters_.options.measure_kernels;
   std::lock_guard lock(owner_->launch_mutex());
   ticket_ = driver.Execute(launch);
-  for (const RunBuilder::Use& use : builder.uses()) {
+  report_[Phase::execute].modelled_ps += Now().modelled_ps - since.modelled_ps;
+  for (const run::HostAccess::Use& use : builder.access().uses()) {
     context_->device.memory->MarkUse(use.allocation, ticket_,
                                      graph.buffer(use.buffer).is(graph::Buffer::kModified));
   }
@@ -251,9 +266,9 @@ void RunState::Collect(device::Ticket* quarantined) {
   if (!outcome.quarantined) *quarantined = 0;
   report_.in_kernels_us = outcome.in_kernels_us;
   // The run was over then, even if nobody asked for it until now.
-  Clock::time_point now = Clock::now();
+  Moment since = Now();
+  Clock::time_point now = since.wall;
   Clock::time_point ended = outcome.ended == Clock::time_point() ? now : outcome.ended;
-  Clock::time_point since = now;
   report_[Phase::execute].wall_us =
       std::chrono::duration<double, std::micro>(ended - launched_).count();
   if (!outcome.ok) throw Error(outcome.code, outcome.message);
@@ -262,8 +277,8 @@ void RunState::Collect(device::Ticket* quarantined) {
   report_.copies.back = copies;
   report_.copies.bytes += bytes;
   EndPhase(Phase::copy_back, &since, bytes);
-  EndPhase(Phase::host_view_close, &since, 0);
-  Clock::duration total = since - begun_;
+  CloseHostViews(&since);
+  Clock::duration total = since.wall - begun_;
   if (!parameters_.caller_waits) total -= now - ended;
   report_.total_us = std::chrono::duration<double, std::micro>(total).count();
 }

@@ -20,6 +20,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -69,6 +70,8 @@ struct RunParameters {
   Bytes heap = 0;
   std::chrono::nanoseconds kernel_timeout{0};
   bool caller_waits = false;
+  HostViewPolicy host_views = HostViewPolicy::cache;
+  std::string_view assumed;  // as in the report
   RunOptions options;
 };
 
@@ -94,13 +97,19 @@ class RunState {
 
  private:
   using Clock = std::chrono::steady_clock;
+  struct Moment {  // on both clocks; the modelled one is the calling thread's
+    Clock::time_point wall;
+    uint64_t modelled_ps;
+  };
 
   void Bind(const Orchestration& orchestration, ArgList args, const Program* program);
   void Finish() noexcept;
   void Collect(device::Ticket* quarantined);
   void Return(device::Ticket quarantined) noexcept;
+  Moment Now() const;
   /// Ends a phase that began at `*since`; the next one begins now.
-  void EndPhase(Phase phase, Clock::time_point* since, uint64_t bytes);
+  void EndPhase(Phase phase, Moment* since, uint64_t bytes);
+  void CloseHostViews(Moment* since);
   /// In a handler: the run has failed with the current exception.
   void NoteFailure() noexcept;
 

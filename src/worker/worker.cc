@@ -16,6 +16,16 @@ namespace detail {
 
 namespace {
 
+std::vector<ModelledCost> ToModelledCosts(std::span<const device::CallCost> costs) {
+  auto us = [](uint64_t picoseconds) { return static_cast<double>(picoseconds) / 1e6; };
+  std::vector<ModelledCost> result;
+  for (const device::CallCost& cost : costs) {
+    result.push_back({std::string(cost.call), us(cost.floor), us(cost.per_page),
+                      us(cost.per_huge_page), us(cost.per_byte << 20), std::string(cost.assumed)});
+  }
+  return result;
+}
+
 WorkerProperties ToWorkerProperties(const device::Properties& p) {
   return {.platform = p.platform,
           .cube_cores = p.cube_cores,
@@ -25,7 +35,8 @@ WorkerProperties ToWorkerProperties(const device::Properties& p) {
           .host_page_bytes = p.host_page_bytes,
           .memory_bytes = p.memory_bytes,
           .memory_in_use = p.memory_in_use,
-          .memory_committed = p.memory_committed};
+          .memory_committed = p.memory_committed,
+          .costs = ToModelledCosts(p.costs)};
 }
 
 }  // namespace
@@ -34,10 +45,12 @@ WorkerImpl::WorkerImpl(WorkerOptions options, std::unique_ptr<device::Driver> dr
     : options_(std::move(options)),
       log_(ParseLogLevel(options_.log_level)),
       driver_(std::move(driver)),
-      memory_(std::make_unique<device::DeviceMemory>(driver_.get())),
+      memory_(
+          std::make_unique<device::DeviceMemory>(driver_.get(), options_.host_view_budget, &log_)),
       kernels_(driver_.get(), std::string(platforms::BaseName(options_.platform))),
       next_serial_(std::random_device()()) {
   device::Properties properties = driver_->properties();
+  assumed_ = properties.assumed;
   log_.Info("worker on {}: {} cube and {} vector cores, {} bytes of memory, {} threads",
             properties.platform, properties.cube_cores, properties.vector_cores,
             properties.memory_bytes, properties.threads);
@@ -165,6 +178,8 @@ std::unique_ptr<RunState> WorkerImpl::Launch(const Orchestration& orchestration,
   parameters.heap = options.heap.value_or(options_.heap);
   parameters.kernel_timeout = options.kernel_timeout.value_or(options_.kernel_timeout);
   parameters.caller_waits = caller_waits;
+  parameters.assumed = assumed_;
+  parameters.host_views = options.host_views.value_or(options_.host_views);
   parameters.options = options;
   driver_->Prepare({.threads = parameters.threads,
                     .kernel_timeout = parameters.kernel_timeout,

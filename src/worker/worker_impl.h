@@ -75,6 +75,7 @@ class WorkerImpl final : public ContextOwner {
   std::unique_ptr<device::Driver> driver_;
   std::unique_ptr<device::DeviceMemory> memory_;
   run::KernelRegistry kernels_;
+  std::string_view assumed_;  // costs, see device::Properties
   std::atomic<uint32_t> next_serial_;
   std::mutex launch_mutex_;
   mutable std::mutex mutex_;  // guards what follows, and libraries_

@@ -55,6 +55,13 @@ TEST(Help, OfAProgramHasItsParametersAndCases) {
   EXPECT_THAT(Succeed({"run", "qwen3", "--help"}), HasSubstr("--prompt"));
 }
 
+TEST(Help, OfProbe) {
+  std::string help = Succeed({"probe", "--help"});
+  for (const char* part : {"--platform", "--budget-us", "--json", "Break-even", "Examples:"}) {
+    EXPECT_THAT(help, HasSubstr(part));
+  }
+}
+
 TEST(Help, OfList) { EXPECT_THAT(Succeed({"list", "--help"}), HasSubstr("Examples:")); }
 
 TEST(Version, IsOneLine) {
@@ -64,7 +71,8 @@ TEST(Version, IsOneLine) {
 TEST(List, ShowsProgramsCasesParametersAndPlatforms) {
   std::string list = Succeed({"list"});
   for (const char* part : {"vector_add", "bgemm", "paged_attention", "qwen3", "Case1", "ragged",
-                           "--prompt", "cpu", "a2a3sim", "a5sim", "host view"}) {
+                           "--prompt", "cpu", "a2a3sim", "a5sim", "host view",
+                           "Modelled driver calls", "assumed: all", "assumed: per byte"}) {
     EXPECT_THAT(list, HasSubstr(part));
   }
   EXPECT_EQ(list.find('\x1b'), std::string::npos);
@@ -91,6 +99,7 @@ TEST(List, AsOneDocument) {
       EXPECT_EQ(platform["vector_cores"], 48);
     }
     EXPECT_EQ(platform["host_views"], platform["name"] != "a5sim");
+    EXPECT_EQ(platform["costs"].size(), platform["name"] == "cpu" ? 0u : 8u);
   }
 }
 

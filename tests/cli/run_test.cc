@@ -64,8 +64,8 @@ TEST_P(EveryExample, GivesOneDocument) {
   ASSERT_EQ(json["rounds"].size(), 2u);
   for (const Json& round : json["rounds"]) {
     Names keys = Keys(round);
-    for (const char* key : {"phases", "control_plane", "graph", "copies", "heap", "total_us",
-                            "in_kernels_us", "threads", "warnings"}) {
+    for (const char* key : {"phases", "control_plane", "modelled", "graph", "copies", "heap",
+                            "host_views", "total_us", "in_kernels_us", "threads", "warnings"}) {
       EXPECT_THAT(keys, Contains(key));
     }
     EXPECT_GT(round["total_us"].get<double>(), 0);
@@ -75,7 +75,9 @@ TEST_P(EveryExample, GivesOneDocument) {
     const Json& phases = round["phases"];
     EXPECT_EQ(Keys(phases), (Names{"args", "host_orch", "graph_upload", "arena_h2d", "execute",
                                    "copy_back", "host_view_close"}));
-    for (const Json& phase : phases) EXPECT_EQ(Keys(phase), (Names{"wall_us", "bytes"}));
+    for (const Json& phase : phases) {
+      EXPECT_EQ(Keys(phase), (Names{"wall_us", "modelled_us", "bytes"}));
+    }
     EXPECT_NEAR(round["control_plane"]["wall_us"].get<double>(),
                 phases["host_orch"]["wall_us"].get<double>() +
                     phases["graph_upload"]["wall_us"].get<double>() +
@@ -204,6 +206,66 @@ TEST(Run, ParametersBySetAndByOption) {
   EXPECT_EQ(tasks({"--batch=2", "--threads", "1"}), 2 * one);
   EXPECT_EQ(tasks({"--set", "batch=1", "--batch", "2"}), 2 * one) << "the option of its own wins";
   EXPECT_EQ(tasks({"--set", "batch=7", "--set", "batch=2"}), 2 * one) << "the last one wins";
+}
+
+Json Rounds(const Names& more) {
+  Names args = {"run", "paged_attention", "--report", "json"};
+  args.insert(args.end(), more.begin(), more.end());
+  Outcome outcome = Precast(args);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  Json json = Json::parse(outcome.out);
+  EXPECT_EQ(json["golden"], more.back() == "--skip-device-run" ? "skipped" : "pass");
+  return json["rounds"];
+}
+
+double ModelledViews(const Json& round) {
+  return round["phases"]["host_orch"]["modelled_us"].get<double>() +
+         round["phases"]["host_view_close"]["modelled_us"].get<double>();
+}
+
+TEST(Run, HostViewsAreEstablishedOnce) {
+  Names small = {"--platform", "a2a3sim", "--case", "small1_child_memory", "--rounds", "5"};
+  Json rounds = Rounds(small);
+  ASSERT_EQ(rounds.size(), 5u);
+  for (size_t i = 0; i < 5; ++i) {
+    const Json& views = rounds[i]["host_views"];
+    EXPECT_EQ(Keys(views), (Names{"established", "reused", "dropped", "refused", "mapped_bytes",
+                                  "devcopy", "devcopy_bytes"}));
+    EXPECT_EQ(views["established"], i == 0 ? 2 : 0);
+    EXPECT_EQ(views["reused"], i == 0 ? 0 : 2);
+    EXPECT_EQ(views["mapped_bytes"], 68);
+    EXPECT_EQ(ModelledViews(rounds[i]) > 0, i == 0);
+  }
+}
+
+TEST(Run, HostViewsCanBeRebuiltOrCopied) {
+  Names small = {"--platform", "a2a3sim", "--case",       "small1_child_memory",
+                 "--rounds",   "3",       "--host-views", "rebuild"};
+  for (const Json& round : Rounds(small)) {
+    EXPECT_EQ(round["host_views"]["established"], 2);
+    EXPECT_EQ(round["host_views"]["dropped"], 2);
+    EXPECT_NEAR(ModelledViews(round), 10.5, 0.5);
+  }
+  small.back() = "copy";
+  for (const Json& round : Rounds(small)) EXPECT_EQ(round["host_views"]["devcopy"], 2);
+  small.insert(small.end(), {"--host-views", "cache", "--host-view-budget", "64"});
+  for (const Json& round : Rounds(small)) {
+    EXPECT_EQ(round["host_views"]["devcopy"], 1) << "the lengths find no room beside the table";
+  }
+}
+
+TEST(Run, RangesSaveCopies) {
+  auto copies = [](const std::string& reads) {
+    Json rounds = Rounds({"--platform", "a5sim", "--case", "Case1_child_memory", "--set",
+                          "reads=" + reads, "--rounds", "2", "--skip-device-run"});
+    if (reads == "element") {
+      EXPECT_NEAR(rounds[1]["phases"]["host_orch"]["modelled_us"].get<double>(), 162000, 1000);
+    }
+    return rounds[1]["host_views"]["devcopy"].get<int>();
+  };
+  EXPECT_EQ(copies("element"), 16640);
+  EXPECT_EQ(copies("row"), 257);
+  EXPECT_EQ(copies("table"), 2);
 }
 
 TEST(Run, TheProgramMayComeAfterItsOptions) {

@@ -75,6 +75,7 @@ class FaultyDriver final : public Driver {
   uint64_t calls(Call call) const;
 
   Properties properties() const override { return driver_->properties(); }
+  uint64_t ModelledPicoseconds() const override { return driver_->ModelledPicoseconds(); }
   Address Allocate(uint64_t bytes) override;
   void Free(Address address) override;
   void CopyToDevice(Address target, const void* source, uint64_t bytes) override;

@@ -4,6 +4,10 @@
 // Used by the registry, which lists the profiles, and by SimDriver. A Profile is a value.
 #pragma once
 
+#include "device/driver.h"
+
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -12,6 +16,23 @@ namespace precast::sim {
 
 /// A rule that grants no allocation a host view.
 inline constexpr uint64_t kNoHostViews = UINT64_MAX;
+
+/// A device page of allocations from this size on, in bytes; smaller ones are made of host pages.
+inline constexpr uint64_t kHugePageBytes = uint64_t{2} << 20;
+
+/// The calls that advance the modelled clock.
+enum class Priced : uint8_t {
+  register_view,
+  unregister_view,
+  copy_to_host,
+  copy_to_device,
+  allocate,
+  free,
+  allocate_pinned,
+  launch
+};
+inline constexpr size_t kPriced = 8;
+using CostTable = std::array<device::CallCost, kPriced>;  // by Priced
 
 struct Profile {
   std::string name;     ///< as users write it, without options
@@ -24,7 +45,11 @@ struct Profile {
   uint64_t host_view_minimum = 0;
   /// A device address is also the address that kernels use, and that of its host view.
   bool unified = false;
+  const CostTable* costs = nullptr;  ///< static; null: no modelled clock
+  std::string_view assumed = "";     ///< static; which costs are assumed, for reports
 
+  /// Modelled picoseconds of one call about `bytes` bytes.
+  uint64_t Cost(Priced call, uint64_t bytes) const;
   bool host_views() const { return host_view_minimum != kNoHostViews; }
 };
 

@@ -14,6 +14,10 @@ namespace {
 constexpr int kMaxThreads = Executor::kMaxThreads;
 constexpr uint64_t kPinnedAlignment = 64;
 
+// The clock of a thread rather than of a device: a phase of a run, which reads it before and after,
+// sees its own calls only, whatever other runs do meanwhile.
+thread_local uint64_t modelled_picoseconds = 0;
+
 int Threads(int threads) {
   if (threads < 0 || threads > kMaxThreads) {
     Fail(ErrorCode::invalid_argument, "{} threads; allowed: 0 (one per processor) to {}", threads,
@@ -38,7 +42,10 @@ device::Properties PropertiesOf(const Profile& profile, int threads) {
           .threads = Threads(threads),
           .host_views = profile.host_views(),
           .host_page_bytes = profile.host_page_bytes,
-          .memory_bytes = profile.memory_bytes};
+          .memory_bytes = profile.memory_bytes,
+          .costs = profile.costs == nullptr ? std::span<const device::CallCost>()
+                                            : std::span<const device::CallCost>(*profile.costs),
+          .assumed = profile.assumed};
 }
 
 SimDriver::SimDriver(Profile profile, int threads)
@@ -61,18 +68,33 @@ device::Properties SimDriver::properties() const {
   return properties;
 }
 
-device::Address SimDriver::Allocate(uint64_t bytes) { return memory_->Allocate(bytes); }
+uint64_t SimDriver::ModelledPicoseconds() const { return modelled_picoseconds; }
 
-void SimDriver::Free(device::Address address) { memory_->Free(address); }
+void SimDriver::Advance(Priced call, uint64_t bytes) const {
+  modelled_picoseconds += profile_.Cost(call, bytes);
+}
+
+device::Address SimDriver::Allocate(uint64_t bytes) {
+  device::Address address = memory_->Allocate(bytes);
+  Advance(Priced::allocate);
+  return address;
+}
+
+void SimDriver::Free(device::Address address) {
+  memory_->Free(address);
+  Advance(Priced::free);
+}
 
 void SimDriver::CopyToDevice(device::Address target, const void* source, uint64_t bytes) {
   CheckHost("copy to device", source);
   std::memcpy(memory_->Locate("copy to device", target, bytes), source, bytes);
+  Advance(Priced::copy_to_device, bytes);
 }
 
 void SimDriver::CopyToHost(void* target, device::Address source, uint64_t bytes) {
   CheckHost("copy to host", target);
   std::memcpy(target, memory_->Locate("copy to host", source, bytes), bytes);
+  Advance(Priced::copy_to_host, bytes);
 }
 
 void SimDriver::Fill(device::Address target, uint8_t value, uint64_t bytes) {
@@ -92,6 +114,7 @@ void* SimDriver::AllocatePinned(uint64_t bytes) {
   }
   std::lock_guard lock(pinned_mutex_);
   pinned_.insert(block);
+  Advance(Priced::allocate_pinned, bytes);
   return block;
 }
 
@@ -108,11 +131,13 @@ void SimDriver::FreePinned(void* memory) {
 
 void* SimDriver::RegisterHostView(device::Address allocation, uint64_t bytes) {
   if (bytes < profile_.host_view_minimum) return nullptr;
-  return memory_->MapView(allocation, bytes);
+  void* view = memory_->MapView(allocation, bytes);
+  Advance(Priced::register_view, bytes);
+  return view;
 }
 
 void SimDriver::UnregisterHostView(device::Address allocation, void* view) {
-  memory_->UnmapView(allocation, view);
+  Advance(Priced::unregister_view, memory_->UnmapView(allocation, view));
 }
 
 void SimDriver::LoadKernels(uint32_t first, std::span<const Kernel> kernels) {
@@ -121,7 +146,9 @@ void SimDriver::LoadKernels(uint32_t first, std::span<const Kernel> kernels) {
 
 device::Ticket SimDriver::Execute(const device::Launch& launch) {
   memory_->Locate("execute", launch.image, launch.image_bytes);
-  return executor_.Execute(launch);
+  device::Ticket ticket = executor_.Execute(launch);
+  Advance(Priced::launch);
+  return ticket;
 }
 
 bool SimDriver::Wait(device::Ticket ticket, std::chrono::nanoseconds timeout) {

@@ -2,7 +2,8 @@
 // Executor.
 //
 // Used through device::Driver; only the registry makes one. Copies are checked against the live
-// allocations; a copy or fill of 0 bytes is an error.
+// allocations; a copy or fill of 0 bytes is an error. Each call advances the modelled clock of the
+// thread that makes it, by what the profile says; a call that fails takes no modelled time.
 //
 // Threads: every call may be made from any thread.
 #pragma once
@@ -29,6 +30,7 @@ class SimDriver final : public device::Driver {
   ~SimDriver() override;
 
   device::Properties properties() const override;
+  uint64_t ModelledPicoseconds() const override;
 
   device::Address Allocate(uint64_t bytes) override;
   void Free(device::Address address) override;
@@ -62,6 +64,8 @@ class SimDriver final : public device::Driver {
   Held held() const;
 
  private:
+  void Advance(Priced call, uint64_t bytes = 0) const;
+
   const Profile profile_;
   const device::Properties properties_;
   // Shared with the executor's translation function, which a kernel thread that was given up holds

@@ -65,6 +65,36 @@ TEST_P(SimDriverTest, ReportsItsProfileAndWhatIsInUse) {
   EXPECT_EQ(driver_.properties().memory_in_use, 0u);
 }
 
+TEST_P(SimDriverTest, EachCallAdvancesTheClockOfItsThread) {
+  Profile profile = GetParam()();
+  auto cost = [&](Priced call, uint64_t bytes, auto&& run) {
+    uint64_t before = driver_.ModelledPicoseconds();
+    run();
+    EXPECT_EQ(driver_.ModelledPicoseconds() - before, profile.Cost(call, bytes));
+  };
+  std::vector<char> host(10000);
+  device::Address address = 0;
+  void* pinned = nullptr;
+  void* view = nullptr;
+  cost(Priced::allocate, 10000, [&] { address = driver_.Allocate(10000); });
+  cost(Priced::copy_to_device, 10000, [&] { driver_.CopyToDevice(address, host.data(), 10000); });
+  cost(Priced::copy_to_host, 4, [&] { driver_.CopyToHost(host.data(), address, 4); });
+  cost(Priced::allocate_pinned, 10000, [&] { pinned = driver_.AllocatePinned(10000); });
+  if (profile.host_view_minimum == 0) {
+    cost(Priced::register_view, 10000, [&] { view = driver_.RegisterHostView(address, 10000); });
+    cost(Priced::unregister_view, 10000, [&] { driver_.UnregisterHostView(address, view); });
+  } else {
+    uint64_t before = driver_.ModelledPicoseconds();
+    EXPECT_EQ(driver_.RegisterHostView(address, 10000), nullptr);
+    EXPECT_EQ(driver_.ModelledPicoseconds(), before) << "a refusal takes no time";
+  }
+  uint64_t before = driver_.ModelledPicoseconds();
+  std::thread([&] { driver_.CopyToHost(host.data(), address, 4); }).join();
+  EXPECT_EQ(driver_.ModelledPicoseconds(), before);
+  driver_.FreePinned(pinned);
+  cost(Priced::free, 0, [&] { driver_.Free(address); });
+}
+
 TEST_P(SimDriverTest, CopiesAndFills) {
   std::vector<char> sent(10000), received(10000);
   std::iota(sent.begin(), sent.end(), char{0});

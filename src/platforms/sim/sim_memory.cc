@@ -187,7 +187,7 @@ void* SimMemory::MapView(uint64_t address, uint64_t bytes) {
   return allocation.view;
 }
 
-void SimMemory::UnmapView(uint64_t address, void* view) {
+uint64_t SimMemory::UnmapView(uint64_t address, void* view) {
   std::unique_lock lock(mutex_);
   Table::iterator found = Base("unregister host view", address);
   if (view == nullptr || found->second.view != view) {
@@ -197,6 +197,7 @@ void SimMemory::UnmapView(uint64_t address, void* view) {
          fmt::ptr(view), found->second.bytes, address, fmt::ptr(found->second.view));
   }
   DropView(found);
+  return found->second.bytes;
 }
 
 void SimMemory::DropView(Table::iterator allocation) {

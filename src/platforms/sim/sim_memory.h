@@ -49,8 +49,9 @@ class SimMemory {
   /// Maps a whole live allocation of `bytes` into the host. Throws `Error{invalid_argument}` for
   /// anything else or a second view, `Error{io}` when the operating system refuses.
   void* MapView(uint64_t address, uint64_t bytes);
-  /// Throws `Error{invalid_argument}` unless `view` is the allocation's view.
-  void UnmapView(uint64_t address, void* view);
+  /// Gives the bytes it covered. Throws `Error{invalid_argument}` unless `view` is the allocation's
+  /// view.
+  uint64_t UnmapView(uint64_t address, void* view);
 
   /// Drops all views, then frees all allocations.
   void Clear();
