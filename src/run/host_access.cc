@@ -299,14 +299,9 @@ void HostAccess::Set(const Tensor& tensor, std::span<const int64_t> index, DType
     OpenWindow(range.buffer, span.copy.get());
     return;
   }
-<<<<<<< HEAD
   if (Builder::IsReadOnly(range.tensor)) {
-    FailAccess(range, "an 'in' argument in device memory; declare it 'inout'");
-=======
-  if (Builder::IsReadOnly(tensor)) {
     FailAccess(range, "an 'in' argument in device memory; declare it 'inout'", 0,
                ErrorCode::mismatch);
->>>>>>> issue-c
   }
   Use& use = UseOf(range.buffer);
   WaitFor(memory_->LastUse(use.allocation));
