@@ -47,11 +47,12 @@ class Arg {
         dtype_(tensor.dtype()),
         bound_(0),
         own_(tensor) {}
-  /// Boundary scalar `index` of the graph under record: see BoundScalar.
-  static Arg bound_scalar(uint32_t index, DType dtype) {
-    Arg arg(uint64_t{0});
+  /// A scalar that is bound to boundary scalar `bound` - 1 of the graph under record, now `bits`;
+  /// 0: to none. See BoundScalar.
+  static Arg bound_scalar(uint32_t bound, uint64_t bits, DType dtype) {
+    Arg arg(bits);
     arg.dtype_ = dtype;
-    arg.bound_ = index + 1;
+    arg.bound_ = bound;
     return arg;
   }
 

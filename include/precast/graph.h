@@ -33,15 +33,16 @@
 
 namespace precast {
 
+class Arg;
 class Args;
 class Orchestrator;
 
 /// Names a recorded graph by a text or a number; all of it counts. A text is read during the call.
 class GraphKey {
  public:
-  GraphKey(std::string_view text) : text_(text), is_text_(true) {}          // NOLINT: implicit
-  GraphKey(const char* text) : GraphKey(std::string_view(text)) {}          // NOLINT
-  GraphKey(const std::string& text) : GraphKey(std::string_view(text)) {}   // NOLINT
+  GraphKey(std::string_view text) : text_(text), is_text_(true) {}         // NOLINT: implicit
+  GraphKey(const char* text) : GraphKey(std::string_view(text)) {}         // NOLINT
+  GraphKey(const std::string& text) : GraphKey(std::string_view(text)) {}  // NOLINT
   template <std::integral T>
   GraphKey(T number) : number_(static_cast<uint64_t>(number)) {}  // NOLINT
 
@@ -64,9 +65,9 @@ class GraphParams {
  public:
   template <typename T>
   void Add(const T& value) {
-    static_assert(!std::is_pointer_v<std::decay_t<T>> ||
-                      std::is_convertible_v<const T&, std::string_view>,
-                  "a parameter of a graph must not be a pointer: what it points at may change");
+    static_assert(
+        !std::is_pointer_v<std::decay_t<T>> || std::is_convertible_v<const T&, std::string_view>,
+        "a parameter of a graph must not be a pointer: what it points at may change");
     if constexpr (std::is_convertible_v<const T&, std::string_view>) {
       std::string_view text(value);
       Append('t', text.size());
@@ -129,7 +130,7 @@ class BoundScalar {
  public:
   /// The value of this submission; the recording then is for this value only.
   T value() const;
-  uint32_t index() const { return index_; }
+  operator Arg() const;  // NOLINT: implicit by design
 
  private:
   friend class Args;

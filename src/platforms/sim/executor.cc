@@ -590,10 +590,9 @@ bool Executor::Impl::GiveUpLane(size_t index, Run& run, uint64_t pulse) {
   std::string message = "a kernel";
   try {
     auto [instance, task] = run.Find(ref);
-    message =
-        fmt::format("{}: block {} did not return within {} ms", instance->Describe(task),
-                    item % task->blocks,
-                    std::chrono::duration<double, std::milli>(run.launch.kernel_timeout).count());
+    message = fmt::format(
+        "{}: block {} did not return within {} ms", instance->Describe(task), item % task->blocks,
+        std::chrono::duration<double, std::milli>(run.launch.kernel_timeout).count());
   } catch (const std::bad_alloc&) {
   }
   run.Fail(Error(ErrorCode::timeout, std::move(message)));
