@@ -2,6 +2,7 @@
 #include "graphs/contender.h"
 #include "graphs/measure.h"
 #include "hostview/hostview.h"
+#include "replay/replay.h"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -112,6 +113,18 @@ void PrintTable(const nlohmann::json& json) {
   }
 }
 
+/// A document whose results are single values.
+void PrintValues(const nlohmann::json& json, bool as_json) {
+  if (as_json) {
+    fmt::print("{}\n", json.dump());
+    return;
+  }
+  for (const nlohmann::json& r : json["results"]) {
+    fmt::print("{:<48}{:>14.3f}  {}\n", r["name"].get<std::string>(), r["value"].get<double>(),
+               r["unit"].get<std::string>());
+  }
+}
+
 int Main(int argc, char** argv) {
   CLI::App app("Measures building and executing graphs, beside other runtimes in the same process",
                "precast bench");
@@ -156,24 +169,24 @@ int Main(int argc, char** argv) {
       {add_graph_suite("run", "All of a run: build, send, execute, release"), Suite::run}};
   CLI::App* host_views = app.add_subcommand("hostview", "What orchestrations pay for device data");
   host_views->add_flag("--json", options.json, "One JSON document on standard output");
+  CLI::App* replay = app.add_subcommand("replay", "Recording graphs and replaying them");
+  replay->add_option("--threads", options.threads, "That execute")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
+  replay->add_option("--reps", options.repetitions, "Repetitions, interleaved")
+      ->check(CLI::Range(1, 10'000))
+      ->capture_default_str();
+  replay->add_flag("--json", options.json, "One JSON document on standard output");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
 
-  if (host_views->parsed()) {
-    nlohmann::json json = MeasureHostViews();
-    if (options.json) {
-      fmt::print("{}\n", json.dump());
-    } else {
-      for (const nlohmann::json& r : json["results"]) {
-        fmt::print("{:<48}{:>14.3f}  {}\n", r["name"].get<std::string>(), r["value"].get<double>(),
-                   r["unit"].get<std::string>());
-      }
-    }
+  if (host_views->parsed()) PrintValues(MeasureHostViews(), options.json);
+  if (replay->parsed()) {
+    PrintValues(MeasureReplay(options.threads, options.repetitions), options.json);
   }
-
   for (auto& [command, suite] : suites) {
     if (!command->parsed()) continue;
     nlohmann::json json = MeasureGraphs(suite, command->get_name(), options);
