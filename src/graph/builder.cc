@@ -310,16 +310,15 @@ inline void Builder::CheckOverlaps(const TaskSpec& spec) {
     const Tensor& tensor = arg.tensor();
     Direction direction = arg.direction();
     uint32_t buffer = TensorAccess::Buffer(tensor);
-    uint32_t layout = TensorAccess::Layout(tensor);
     uint8_t refused = Reads(direction) ? Buffer::kEnded | Buffer::kHasGaps : Buffer::kEnded;
     if (tensor.kind() == Tensor::Kind::run && TensorAccess::Generation(tensor) == serial &&
-        (regions_[buffer].state & refused) == 0 && layout != 0 && !may_skip &&
+        (regions_[buffer].state & refused) == 0 && !may_skip &&
         (direction == Direction::in || !IsReadOnly(tensor))) [[likely]] {
       // Field by field: a copy of a whole Access just made costs more than the rest (the processor
       // can't forward two narrow stores to a wide load).
       access->begin = TensorAccess::Offset(tensor);
       access->buffer = buffer;
-      access->layout = layout;
+      access->layout = LayoutOf(tensor);
       access->direction = direction;
       access->repeats = access->unplaced = false;
     } else {
@@ -415,18 +414,22 @@ void Builder::CommitGraph(const Draft& draft, const GraphSpec& graph, ArgList ar
                           const Access* predicate) {
   if (draft.spec.has_extras()) [[unlikely]]
     CommitExtras(draft, predicate);
+  bool unplaced = false;
   for (size_t i = 0; i < draft.tensors; ++i) {
-    Buffer& buffer = regions_[draft.accesses[i].buffer];
-    if (!buffer.is(Buffer::kUnplaced)) Infer(draft, draft.accesses[i], buffer);
-  }
-  for (size_t i = 0; i < draft.tensors; ++i) {
-    Buffer& buffer = regions_[draft.accesses[i].buffer];
-    if (!buffer.is(Buffer::kUnplaced)) continue;
-    Place(draft, draft.accesses[i].buffer);
-    for (size_t same = i; same < draft.tensors; ++same) {
-      if (draft.accesses[same].buffer != draft.accesses[i].buffer) continue;
-      Infer(draft, draft.accesses[same], buffer);
+    Access& access = draft.accesses[i];
+    Buffer& buffer = regions_[access.buffer];
+    if (buffer.is(Buffer::kUnplaced)) [[unlikely]] {
+      access.unplaced = unplaced = true;
+    } else {
+      Infer(draft, access, buffer);
     }
+  }
+  for (size_t i = 0; unplaced && i < draft.tensors; ++i) {
+    const Access& access = draft.accesses[i];
+    if (!access.unplaced) continue;
+    Buffer& buffer = regions_[access.buffer];
+    if (buffer.is(Buffer::kUnplaced)) Place(draft, access.buffer);
+    Infer(draft, access, buffer);
   }
   size_t first = bindings_.size();
   bindings_.resize(first + graph.slot_begin.size());

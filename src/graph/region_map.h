@@ -190,8 +190,18 @@ template <typename Edge>
   // The layout, and no foreign write.
   bool plain =
       live.begin == region.begin && (live.key & ~LiveRegion::kForeignRead) == region.layout_id;
-  if (!plain) [[unlikely]]
-    return ReadElsewhere(buffer, region, task, edge);
+  if (!plain) [[unlikely]] {
+    if (live.key != LiveRegion::kNone || buffer.grid != 0 || buffer.rare != 0) {
+      return ReadElsewhere(buffer, region, task, edge);
+    }
+    boxes_.Learn(region);
+    live.begin = region.begin;
+    live.key = region.layout_id;
+    live.writer = 0;
+    live.reader[0] = task;
+    live.reader[1] = live.chunk = 0;
+    return;
+  }
   abi::TaskId producer = live.writer != 0 ? live.writer : RareOf(buffer).claim;
   AddReader(live, task);
   if (producer != 0 && producer != task) edge(producer);

@@ -60,8 +60,7 @@ Task RunBuilder::SubmitGraph(GraphKey key, const GraphBody& body, std::string_vi
   }
   if (!imported.empty()) args = imported;
 
-  MakeName(key, body, params, &family_name_);
-  Family& family = FamilyOf(family_name_);
+  Family& family = FamilyOf(key, body, params);
   size_t found = FindVariant(family, args);
   if (found == family.variants.size()) found = Record(family, key, body, args);
   const Variant& variant = *family.variants[found];
@@ -95,24 +94,41 @@ Task RunBuilder::SubmitGraph(GraphKey key, const GraphBody& body, std::string_vi
   return Task(id, graph_.serial());
 }
 
-RunBuilder::Family& RunBuilder::FamilyOf(std::string_view name) {
-  auto found = families_.find(name);
-  if (found != families_.end()) [[likely]]
-    return *found->second;
-  auto family = std::make_unique<Family>();
-  family->family = device_.definitions->Claim(name, &family->variants);
-  family->definitions.assign(family->variants.size(), kNoDefinition);
-  family->earlier = family->variants.size();
-  figures_.variants += family->variants.size();
-  std::string_view key = family->family->name;
-  return *families_.emplace(key, std::move(family)).first->second;
+RunBuilder::Family& RunBuilder::FamilyOf(GraphKey key, const GraphBody& body,
+                                         std::string_view params) {
+  // Most often it is that of the last submission.
+  if (last_family_ != nullptr && last_identity_[0] == body.identity[0] &&
+      last_identity_[1] == body.identity[1] && last_key_.is_text() == key.is_text() &&
+      last_key_.number() == key.number() && last_text_ == key.text() && last_params_ == params)
+      [[likely]] {
+    return *last_family_;
+  }
+  last_family_ = nullptr;
+  std::copy_n(body.identity, 2, last_identity_);
+  last_key_ = key;
+  last_text_ = key.text();
+  last_params_ = params;
+  MakeName(key, body, params, &family_name_);
+  auto found = families_.find(family_name_);
+  if (found == families_.end()) {
+    auto family = std::make_unique<Family>();
+    family->family = device_.definitions->Claim(family_name_, &family->variants);
+    family->definitions.assign(family->variants.size(), kNoDefinition);
+    family->layouts.resize(family->variants.size());
+    family->earlier = family->variants.size();
+    figures_.variants += family->variants.size();
+    std::string_view name = family->family->name;
+    found = families_.emplace(name, std::move(family)).first;
+  }
+  return *(last_family_ = found->second.get());
 }
 
 /// The variant that a submission may replay; the number of variants if there is none.
-size_t RunBuilder::FindVariant(const Family& family, ArgList args) {
+size_t RunBuilder::FindVariant(Family& family, ArgList args) {
   size_t count = family.variants.size();
   for (size_t i = 0; i < count; ++i) {
-    if (family.variants[i]->signature.Matches(args) && Holds(*family.variants[i], args)) return i;
+    const Variant& variant = *family.variants[i];
+    if (variant.signature.Matches(args, &family.layouts[i]) && Holds(variant, args)) return i;
   }
   return count;
 }
@@ -205,6 +221,7 @@ size_t RunBuilder::Record(Family& family, GraphKey key, const GraphBody& body, A
                                inner.definitions_, &shared);
   family.variants.push_back(added);
   family.definitions.push_back(kNoDefinition);
+  family.layouts.emplace_back();
   ++figures_.recorded;
   ++figures_.variants;
   figures_.recorded += inner.figures_.recorded;
@@ -324,6 +341,7 @@ uint64_t RunBuilder::UploadDefinitions(device::PinnedArena& arena) {
 void RunBuilder::EndGraphs() {
   for (auto& [name, family] : families_) device_.definitions->Release(family->variants);
   families_.clear();
+  last_family_ = nullptr;
   definitions_.clear();
 }
 

@@ -76,53 +76,84 @@ void GraphSignature::MakePlaces(std::span<const Tensor* const> tensors) {
   }
 }
 
-int GraphSignature::SameOrder(std::span<const Tensor* const> tensors) const {
-  // A slot begins where its first tensor in this order does. The signature's slots are what its
-  // tensors' places say, so it is enough to compare these.
-  std::pair<uint32_t, uint64_t> before{0, 0};
+GraphSignature::Order GraphSignature::Compare(const Position* positions) const {
+  // The places are what this signature says of slots, so it is enough to compare these.
+  Position before{};
   uint32_t slot = ~uint32_t{0};
   uint64_t begin = 0;
   for (uint32_t t : order_) {
-    auto place = PlaceOf(*tensors[t]);
-    if (slot != ~uint32_t{0} && place < before) return -1;
-    if (places_[t].slot != slot) {
+    const Position& now = positions[t];
+    const Place& place = places_[t];
+    if (slot == ~uint32_t{0}) {
+      slot = place.slot;
+      begin = now.begin;
+    } else if (now < before) {
+      return Order::other;
+    } else if (place.slot != slot) {
       // A new slot: it must not overlap the one before.
-      if (slot != ~uint32_t{0} && place.first == before.first &&
-          place.second < begin + slots_[slot].bytes) {
-        return 0;
+      if (now.buffer == before.buffer && now.begin < begin + slots_[slot].bytes) {
+        return Order::differs;
       }
-      slot = places_[t].slot;
-      begin = place.second;
-    } else if (place.first != before.first || place.second - begin != places_[t].offset) {
-      return 0;
+      slot = place.slot;
+      begin = now.begin;
+    } else if (now.buffer != before.buffer || now.begin - begin != place.offset) {
+      return Order::differs;
     }
-    before = place;
+    before = now;
   }
-  return 1;
+  return Order::same;
 }
 
-bool GraphSignature::Matches(ArgList args) const {
-  if (args.size() != directions_.size()) return false;
-  const Tensor* few[kFewTensors];
-  std::vector<const Tensor*> many;
-  const Tensor** tensors = few;
-  if (tensors_.size() > kFewTensors) {
-    many.resize(tensors_.size());
-    tensors = many.data();
-  }
+/// Directions, types, shapes and strides.
+bool GraphSignature::SameViews(ArgList args, std::vector<uint32_t>* layouts) const {
   size_t tensor = 0, scalar = 0;
   for (size_t i = 0; i < args.size(); ++i) {
     const Arg& arg = args[i];
     if (arg.direction() != directions_[i]) return false;
     if (arg.is_scalar()) {
       if (arg.dtype() != scalars_[scalar++]) return false;
-    } else {
-      if (!Same(tensors_[tensor], arg)) return false;
-      tensors[tensor++] = &arg.tensor();
+    } else if (!Same(tensors_[tensor++], arg)) {
+      return false;
     }
   }
-  int same = SameOrder({tensors, tensor});
-  if (same >= 0) return same == 1;
+  layouts->clear();
+  for (const Arg& arg : args) {
+    layouts->push_back(arg.is_scalar() ? 0 : TensorAccess::Layout(arg.tensor()));
+  }
+  return true;
+}
+
+bool GraphSignature::Matches(ArgList args, std::vector<uint32_t>* layouts) const {
+  if (args.size() != directions_.size()) return false;
+  Position few[kFewTensors];
+  std::vector<Position> many;
+  Position* positions = few;
+  if (tensors_.size() > kFewTensors) [[unlikely]] {
+    many.resize(tensors_.size());
+    positions = many.data();
+  }
+  // Views are the same where the layouts have the same numbers; else they are compared as such.
+  bool same_layouts = layouts->size() == args.size();
+  Position* position = positions;
+  for (size_t i = 0; i < args.size(); ++i) {
+    const Arg& arg = args[i];
+    if (arg.is_scalar()) {
+      same_layouts = same_layouts && directions_[i] == Direction::scalar &&
+                     arg.dtype() == scalars_[i - static_cast<size_t>(position - positions)];
+      continue;
+    }
+    const Tensor& tensor = arg.tensor();
+    if (directions_[i] == Direction::scalar) return false;
+    position->begin = TensorAccess::Offset(tensor);
+    position->buffer = TensorAccess::Buffer(tensor);
+    ++position;
+    uint32_t layout = TensorAccess::Layout(tensor);
+    same_layouts =
+        same_layouts && layout != 0 && layout == (*layouts)[i] && arg.direction() == directions_[i];
+  }
+  if (!same_layouts && !SameViews(args, layouts)) return false;
+  Order order = Compare(positions);
+  if (order != Order::other) return order == Order::same;
   // Slots in another order are numbered in another order, which makes no other graph; but tensors
   // are bound slot by slot, so the simplest is to look whether the same tensors share.
   GraphSignature other(args);

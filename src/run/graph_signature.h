@@ -22,9 +22,10 @@ class GraphSignature {
   /// Requires: the tensors are tensors of one run, which has checked them.
   explicit GraphSignature(ArgList args);
 
-  /// Whether a submission with these arguments has this signature. In the order of submission of
-  /// the usual program: some ns a tensor, no allocation.
-  bool Matches(ArgList args) const;
+  /// Whether a submission with these arguments has this signature. `layouts` remembers the numbers
+  /// of the tensors' layouts in this run: empty at first, and then as the last match left it. Takes
+  /// some ns a tensor and allocates nothing when tensors lie in the order they were recorded in.
+  bool Matches(ArgList args, std::vector<uint32_t>* layouts) const;
 
   bool operator==(const GraphSignature& other) const = default;
 
@@ -46,9 +47,18 @@ class GraphSignature {
   const Place& place(size_t tensor) const { return places_[tensor]; }
 
  private:
-  /// Whether the tensors lie as this signature says, when sorted in the same order as when it was
-  /// made. 1: yes; 0: no; -1: they are in another order.
-  int SameOrder(std::span<const Tensor* const> tensors) const;
+  struct Position {  // of a tensor, in a run
+    uint64_t begin;
+    uint32_t buffer;
+    bool operator<(const Position& other) const {
+      return buffer != other.buffer ? buffer < other.buffer : begin < other.begin;
+    }
+  };
+  enum class Order { same, other, differs };
+  /// Whether the tensors lie as this signature says: yes, no, or they are in another order than
+  /// when it was made.
+  Order Compare(const Position* positions) const;
+  bool SameViews(ArgList args, std::vector<uint32_t>* layouts) const;
   void MakePlaces(std::span<const Tensor* const> tensors);
 
   struct View {  // of a tensor

@@ -13,6 +13,13 @@ Tensor InBuffer(uint32_t buffer, const Shape& shape, DType dtype = DType::f32) {
   return detail::TensorAccess::Make(Tensor::Kind::run, shape, dtype, buffer, 1, 0);
 }
 
+bool Matches(const GraphSignature& signature, ArgList args) {
+  std::vector<uint32_t> layouts;
+  bool first = signature.Matches(args, &layouts);
+  EXPECT_EQ(signature.Matches(args, &layouts), first);
+  return first;
+}
+
 TEST(GraphSignatureTest, TensorsApartHaveSlotsOfTheirOwn) {
   Tensor a = InBuffer(1, {100});
   GraphSignature s({in(a.slice(0, 50, 60)), out(a.slice(0, 0, 10)), 1.0f, in(InBuffer(0, {4}))});
@@ -40,36 +47,36 @@ TEST(GraphSignatureTest, TensorsThatOverlapShareOne) {
 TEST(GraphSignatureTest, MatchesTheSameViewsAnywhere) {
   Tensor a = InBuffer(0, {100}), b = InBuffer(1, {100});
   GraphSignature s({in(a.slice(0, 0, 10)), out(b.slice(0, 0, 20)), 3});
-  EXPECT_TRUE(s.Matches({in(a.slice(0, 40, 50)), out(b.slice(0, 7, 27)), 9}));
-  EXPECT_TRUE(s.Matches({in(b.slice(0, 40, 50)), out(b.slice(0, 7, 27)), 9}));  // another order
-  EXPECT_TRUE(s.Matches({in(b.slice(0, 0, 10)), out(b.slice(0, 10, 30)), 9}));  // side by side
+  EXPECT_TRUE(Matches(s, {in(a.slice(0, 40, 50)), out(b.slice(0, 7, 27)), 9}));
+  EXPECT_TRUE(Matches(s, {in(b.slice(0, 40, 50)), out(b.slice(0, 7, 27)), 9}));  // another order
+  EXPECT_TRUE(Matches(s, {in(b.slice(0, 0, 10)), out(b.slice(0, 10, 30)), 9}));  // side by side
 }
 
 TEST(GraphSignatureTest, TellsWhatDiffers) {
   Tensor a = InBuffer(0, {100}), b = InBuffer(1, {100});
   Tensor square = InBuffer(2, {10, 10});
   GraphSignature s({in(a.slice(0, 0, 10)), out(b.slice(0, 0, 10)), 3});
-  EXPECT_FALSE(s.Matches({in(a.slice(0, 0, 10)), out(b.slice(0, 0, 10))}));        // number
-  EXPECT_FALSE(s.Matches({in(a.slice(0, 0, 10)), out(b.slice(0, 0, 10)), 3.0f}));  // type
-  EXPECT_FALSE(s.Matches({in(a.slice(0, 0, 11)), out(b.slice(0, 0, 10)), 3}));     // shape
-  EXPECT_FALSE(s.Matches({in(a.slice(0, 0, 20, 2)), out(b.slice(0, 0, 10)), 3}));  // strides
-  EXPECT_FALSE(s.Matches({inout(a.slice(0, 0, 10)), out(b.slice(0, 0, 10)), 3}));  // direction
-  EXPECT_FALSE(s.Matches({in(square.select(0, 1).reshape({10, 1})), out(b.slice(0, 0, 10)), 3}));
-  EXPECT_FALSE(s.Matches({in(InBuffer(0, {10}, DType::i32)), out(b.slice(0, 0, 10)), 3}));
-  EXPECT_FALSE(s.Matches({3, in(a.slice(0, 0, 10)), out(b.slice(0, 0, 10))}));  // order
-  EXPECT_FALSE(s.Matches({in(b.slice(0, 5, 15)), out(b.slice(0, 0, 10)), 3}));  // overlap
-  EXPECT_FALSE(s.Matches({in(b.slice(0, 0, 10)), out(b.slice(0, 5, 15)), 3}));
+  EXPECT_FALSE(Matches(s, {in(a.slice(0, 0, 10)), out(b.slice(0, 0, 10))}));        // number
+  EXPECT_FALSE(Matches(s, {in(a.slice(0, 0, 10)), out(b.slice(0, 0, 10)), 3.0f}));  // type
+  EXPECT_FALSE(Matches(s, {in(a.slice(0, 0, 11)), out(b.slice(0, 0, 10)), 3}));     // shape
+  EXPECT_FALSE(Matches(s, {in(a.slice(0, 0, 20, 2)), out(b.slice(0, 0, 10)), 3}));  // strides
+  EXPECT_FALSE(Matches(s, {inout(a.slice(0, 0, 10)), out(b.slice(0, 0, 10)), 3}));  // direction
+  EXPECT_FALSE(Matches(s, {in(square.select(0, 1).reshape({10, 1})), out(b.slice(0, 0, 10)), 3}));
+  EXPECT_FALSE(Matches(s, {in(InBuffer(0, {10}, DType::i32)), out(b.slice(0, 0, 10)), 3}));
+  EXPECT_FALSE(Matches(s, {3, in(a.slice(0, 0, 10)), out(b.slice(0, 0, 10))}));  // order
+  EXPECT_FALSE(Matches(s, {in(b.slice(0, 5, 15)), out(b.slice(0, 0, 10)), 3}));  // overlap
+  EXPECT_FALSE(Matches(s, {in(b.slice(0, 0, 10)), out(b.slice(0, 5, 15)), 3}));
 }
 
 TEST(GraphSignatureTest, WhereOverlappingTensorsLieMatters) {
   Tensor a = InBuffer(0, {100});
   GraphSignature s({in(a.slice(0, 0, 10)), inout(a.slice(0, 5, 15))});
-  EXPECT_TRUE(s.Matches({in(a.slice(0, 50, 60)), inout(a.slice(0, 55, 65))}));
-  EXPECT_FALSE(s.Matches({in(a.slice(0, 50, 60)), inout(a.slice(0, 54, 64))}));
-  EXPECT_FALSE(s.Matches({in(a.slice(0, 55, 65)), inout(a.slice(0, 50, 60))}));
-  EXPECT_FALSE(s.Matches({in(a.slice(0, 50, 60)), inout(a.slice(0, 60, 70))}));
+  EXPECT_TRUE(Matches(s, {in(a.slice(0, 50, 60)), inout(a.slice(0, 55, 65))}));
+  EXPECT_FALSE(Matches(s, {in(a.slice(0, 50, 60)), inout(a.slice(0, 54, 64))}));
+  EXPECT_FALSE(Matches(s, {in(a.slice(0, 55, 65)), inout(a.slice(0, 50, 60))}));
+  EXPECT_FALSE(Matches(s, {in(a.slice(0, 50, 60)), inout(a.slice(0, 60, 70))}));
   Tensor b = InBuffer(1, {100});
-  EXPECT_FALSE(s.Matches({in(a.slice(0, 50, 60)), inout(b.slice(0, 55, 65))}));
+  EXPECT_FALSE(Matches(s, {in(a.slice(0, 50, 60)), inout(b.slice(0, 55, 65))}));
 }
 
 TEST(GraphSignatureTest, ManyTensors) {
@@ -81,8 +88,8 @@ TEST(GraphSignatureTest, ManyTensors) {
   }
   GraphSignature s(args);
   EXPECT_EQ(s.slots().size(), 200u);
-  EXPECT_TRUE(s.Matches(args));
-  EXPECT_TRUE(s.Matches(moved));
+  EXPECT_TRUE(Matches(s, args));
+  EXPECT_TRUE(Matches(s, moved));
 }
 
 }  // namespace

@@ -133,15 +133,16 @@ class RunBuilder {
     run::Family* family;
     std::vector<const run::Variant*> variants;
     std::vector<uint32_t> definitions;  // number in this image of each variant's; kNoDefinition
-    size_t earlier = 0;                 // variants that earlier runs recorded
+    std::vector<std::vector<uint32_t>> layouts;  // of each variant: see GraphSignature::Matches
+    size_t earlier = 0;                          // variants that earlier runs recorded
   };
   static constexpr uint32_t kNoDefinition = ~uint32_t{0};
   static constexpr size_t kMaxDepth = 64;
   static constexpr size_t kManyVariants = 64;
 
   RunBuilder(const RunDevice& device, RunBuilder* outer);
-  Family& FamilyOf(std::string_view name);
-  size_t FindVariant(const Family& family, ArgList args);
+  Family& FamilyOf(GraphKey key, const GraphBody& body, std::string_view params);
+  size_t FindVariant(Family& family, ArgList args);
   bool Holds(const run::Variant& variant, ArgList args);
   size_t Record(Family& family, GraphKey key, const GraphBody& body, ArgList args);
   void BeginBody(std::string_view name, const run::GraphSignature& signature, ArgList args);
@@ -165,6 +166,11 @@ class RunBuilder {
   std::vector<run::Definition*> definitions_;  // by number in this image
   GraphFigures figures_;
   std::vector<std::string> warnings_;
+  // The family submitted last, and its name in parts.
+  Family* last_family_ = nullptr;
+  const void* last_identity_[2] = {};
+  GraphKey last_key_ = 0;  // its text is last_text_
+  std::string last_text_, last_params_;
   std::string family_name_;  // scratch
 };
 
