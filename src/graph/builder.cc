@@ -154,24 +154,20 @@ inline void Builder::AddEdge(const Draft& draft, abi::TaskId producer) {
   ++draft.task->producers;
 }
 
-[[gnu::always_inline]] inline void Builder::Infer(const Draft& draft, const Access& access,
+[[gnu::always_inline]] inline void Builder::Infer(Edges& edges, const Access& access,
                                                   Buffer& buffer) {
-  Region region = RegionOf(access);
-  bool met = false;
-  auto edge = [&](abi::TaskId producer) {
-    met = true;
-    AddEdge(draft, producer);
-  };
+  const Draft& draft = edges.draft;
   if (access.direction == Direction::in) {
-    return regions_.Read(access.buffer, region, draft.id, edge);
+    return regions_.Read(access.buffer, RegionOf(access), draft.id, edges);
   }
   if (access.direction == Direction::no_dep) [[unlikely]]
     return InferUnordered(draft, access, buffer);
   if (access.repeats) [[unlikely]]
     return;
-  NoteModified(access.buffer, buffer);
-  regions_.Write(access.buffer, region, draft.id, edge);
-  if (buffer.is(Buffer::kHasGaps)) NoteWrite(draft, access, buffer, met);
+  buffer.set(Buffer::kModified);
+  edges.met = false;
+  regions_.Write(access.buffer, RegionOf(access), draft.id, edges);
+  if (buffer.is(Buffer::kHasGaps)) NoteWrite(draft, access, buffer, edges.met);
 }
 
 void Builder::InferUnordered(const Draft& draft, const Access& access, Buffer& buffer) {
@@ -220,13 +216,14 @@ inline void Builder::Place(const Draft& draft, uint32_t index) {
 }
 
 void Builder::CommitUnplaced(const Draft& draft) {
+  Edges edges{*this, draft};
   for (size_t i = 0; i < draft.tensors; ++i) {
     const Access& access = draft.accesses[i];
     if (!access.unplaced) continue;
     Buffer& buffer = regions_[access.buffer];
     if (buffer.is(Buffer::kUnplaced)) Place(draft, access.buffer);
     PutArgument(draft, i, buffer);
-    Infer(draft, access, buffer);
+    Infer(edges, access, buffer);
   }
 }
 
@@ -245,7 +242,8 @@ void Builder::CommitExtras(const Draft& draft, const Access* predicate) {
                            static_cast<uint8_t>(spec.compare), 0, buffer.base + predicate->begin,
                            spec.constant});
     draft.task->predicate = static_cast<uint32_t>(predicates_.size());
-    Infer(draft, *predicate, buffer);
+    Edges edges{*this, draft};
+    Infer(edges, *predicate, buffer);
   }
   for (abi::TaskId producer : spec.after) AddEdge(draft, producer);
 }
@@ -260,6 +258,7 @@ void Builder::CommitExtras(const Draft& draft, const Access* predicate) {
   }
   // Tensors that have no place yet come last: what the task already waits for decides which bytes
   // of the heap are free for them.
+  Edges edges{*this, draft};
   bool unplaced = false;
   for (size_t i = 0; i < draft.tensors; ++i) {
     Access& access = draft.accesses[i];
@@ -269,7 +268,7 @@ void Builder::CommitExtras(const Draft& draft, const Access* predicate) {
       continue;
     }
     PutArgument(draft, i, buffer);
-    Infer(draft, access, buffer);
+    Infer(edges, access, buffer);
   }
   if (unplaced) CommitUnplaced(draft);
   if (draft.task->producers == 0) roots_.push_back(draft.id);
@@ -414,6 +413,7 @@ void Builder::CommitGraph(const Draft& draft, const GraphSpec& graph, ArgList ar
                           const Access* predicate) {
   if (draft.spec.has_extras()) [[unlikely]]
     CommitExtras(draft, predicate);
+  Edges edges{*this, draft};
   bool unplaced = false;
   for (size_t i = 0; i < draft.tensors; ++i) {
     Access& access = draft.accesses[i];
@@ -421,7 +421,7 @@ void Builder::CommitGraph(const Draft& draft, const GraphSpec& graph, ArgList ar
     if (buffer.is(Buffer::kUnplaced)) [[unlikely]] {
       access.unplaced = unplaced = true;
     } else {
-      Infer(draft, access, buffer);
+      Infer(edges, access, buffer);
     }
   }
   for (size_t i = 0; unplaced && i < draft.tensors; ++i) {
@@ -429,7 +429,7 @@ void Builder::CommitGraph(const Draft& draft, const GraphSpec& graph, ArgList ar
     if (!access.unplaced) continue;
     Buffer& buffer = regions_[access.buffer];
     if (buffer.is(Buffer::kUnplaced)) Place(draft, access.buffer);
-    Infer(draft, access, buffer);
+    Infer(edges, access, buffer);
   }
   size_t first = bindings_.size();
   bindings_.resize(first + graph.slot_begin.size());

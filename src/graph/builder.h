@@ -121,7 +121,9 @@ class Builder {
   /// tensors of `args` may overlap, the definition knows how.
   abi::TaskId SubmitGraph(const TaskSpec& task, const GraphSpec& graph, ArgList args);
 
-  /// Throws when `tensor` is not a live tensor of this run. `use` says what for, in messages.
+  /// Whether `tensor` is a live tensor of this run.
+  bool IsUsable(const Tensor& tensor) const;
+  /// Throws when it is not. `use` says what for, in messages.
   const Buffer& Check(const Tensor& tensor, std::string_view use) const;
   /// Interns the layout of a tensor of this run, so that its copies bring it along.
   void Intern(const Tensor& tensor) { LayoutOf(tensor); }
@@ -167,7 +169,6 @@ class Builder {
   abi::TaskId next_id() const { return static_cast<abi::TaskId>(used_ / abi::kUnit); }
   abi::Task* At(abi::TaskId id) { return abi::TaskAt(memory_->data, id); }
   uint32_t LayoutOf(const Tensor& tensor);
-  bool IsUsable(const Tensor& tensor) const;
   Access AccessOf(const Tensor& tensor, Direction direction = Direction::in);
   Region RegionOf(const Access& access) const;
 
@@ -197,7 +198,17 @@ class Builder {
   void CommitUnplaced(const Draft& draft);
   void Place(const Draft& draft, uint32_t buffer);
   void PutArgument(const Draft& draft, size_t i, const Buffer& buffer);
-  void Infer(const Draft& draft, const Access& access, Buffer& buffer);
+  /// Makes the edges of a draft that the region map finds.
+  struct Edges {
+    Builder& builder;
+    const Draft& draft;
+    bool met = false;  // any
+    void operator()(abi::TaskId producer) {
+      met = true;
+      builder.AddEdge(draft, producer);
+    }
+  };
+  void Infer(Edges& edges, const Access& access, Buffer& buffer);
   void InferUnordered(const Draft& draft, const Access& access, Buffer& buffer);
   void NoteWrite(const Draft& draft, const Access& access, Buffer& buffer, bool met);
   void NoteModified(uint32_t index, Buffer& buffer) {

@@ -126,11 +126,14 @@ class RegionMap {
     abi::TaskId claim = RareOf(buffer).claim;
     if (claim != 0 && claim != task) edge(claim);
   }
-  // What is not a whole buffer under its usual name; `Edge` as above.
+  // What is not a whole buffer under its usual name; `Edge` as above. Regions in
+  // registers: one in memory would cost the usual case, too.
   template <typename Edge>
-  void ReadElsewhere(Buffer& buffer, const Region& region, abi::TaskId task, Edge& edge);
+  void ReadElsewhere(Buffer& buffer, uint64_t begin, uint32_t layout_id, const abi::Layout* layout,
+                     abi::TaskId task, Edge& edge);
   template <typename Edge>
-  void WriteElsewhere(Buffer& buffer, const Region& region, abi::TaskId task, Edge& edge);
+  void WriteElsewhere(Buffer& buffer, uint64_t begin, uint32_t layout_id, const abi::Layout* layout,
+                      abi::TaskId task, Edge& edge);
   template <typename Edge>
   void Overwrite(const Buffer& buffer, LiveRegion& live, abi::TaskId also, abi::TaskId task,
                  Edge& edge);
@@ -192,7 +195,7 @@ template <typename Edge>
       live.begin == region.begin && (live.key & ~LiveRegion::kForeignRead) == region.layout_id;
   if (!plain) [[unlikely]] {
     if (live.key != LiveRegion::kNone || buffer.grid != 0 || buffer.rare != 0) {
-      return ReadElsewhere(buffer, region, task, edge);
+      return ReadElsewhere(buffer, region.begin, region.layout_id, region.layout, task, edge);
     }
     boxes_.Learn(region);
     live.begin = region.begin;
@@ -208,8 +211,10 @@ template <typename Edge>
 }
 
 template <typename Edge>
-[[gnu::noinline]] void RegionMap::ReadElsewhere(Buffer& buffer, const Region& region,
-                                                abi::TaskId task, Edge& edge) {
+[[gnu::noinline]] void RegionMap::ReadElsewhere(Buffer& buffer, uint64_t begin, uint32_t layout_id,
+                                                const abi::Layout* layout, abi::TaskId task,
+                                                Edge& edge) {
+  Region region{begin, layout_id, layout};
   LiveRegion* live = &buffer.first;
   abi::TaskId also = 0;
   if (live->begin != region.begin || live->layout() != region.layout_id) {
@@ -250,7 +255,7 @@ template <typename Edge>
     if (buffer.rare != 0) AfterClaim(buffer, task, edge);
     return;
   }
-  WriteElsewhere(buffer, region, task, edge);
+  WriteElsewhere(buffer, region.begin, region.layout_id, region.layout, task, edge);
 }
 
 /// `live` is the region itself, without flags and chunks; `also` another producer, 0 if none.
@@ -271,8 +276,10 @@ inline void RegionMap::Overwrite(const Buffer& buffer, LiveRegion& live, abi::Ta
 }
 
 template <typename Edge>
-[[gnu::noinline]] void RegionMap::WriteElsewhere(Buffer& buffer, const Region& region,
-                                                 abi::TaskId task, Edge& edge) {
+[[gnu::noinline]] void RegionMap::WriteElsewhere(Buffer& buffer, uint64_t begin, uint32_t layout_id,
+                                                 const abi::Layout* layout, abi::TaskId task,
+                                                 Edge& edge) {
+  Region region{begin, layout_id, layout};
   LiveRegion* live = &buffer.first;
   abi::TaskId also = 0;
   if (live->begin != region.begin || live->layout() != region.layout_id) {

@@ -44,25 +44,17 @@ Tensor Range(const Tensor& like, uint64_t offset, DType dtype, int64_t count) {
 Task RunBuilder::SubmitGraph(GraphKey key, const GraphBody& body, std::string_view params,
                              ArgList args, const GraphOptions& options) {
   CheckOpen();
-  std::vector<Arg> imported;
-  for (const Arg& arg : args) {
-    if (arg.is_scalar() || arg.tensor().kind() == Tensor::Kind::run) [[likely]]
-      continue;
-    // Device tensors become tensors of this run; what is neither is refused there.
-    if (imported.empty()) imported.assign(args.begin(), args.end());
-    Arg& own = imported[static_cast<size_t>(&arg - args.begin())];
-    if (arg.tensor().kind() == Tensor::Kind::device && outer_ == nullptr) {
-      own = Arg(arg.direction(), access_.Import(arg.tensor(), false));
-    } else {
-      graph_.Check(arg.tensor(),
-                   fmt::format("graph '{}': argument {}", NameOf(key), &arg - args.begin()));
-    }
-  }
-  if (!imported.empty()) args = imported;
-
   Family& family = FamilyOf(key, body, params);
+  // What does not match at once is looked at closely. (A tensor of another run that happens to
+  // match is found out by Builder::SubmitGraph.)
+  std::vector<Arg> own;
   size_t found = FindVariant(family, args);
-  if (found == family.variants.size()) found = Record(family, key, body, args);
+  if (found == family.variants.size()) [[unlikely]] {
+    own = ImportForGraph(key, args);
+    args = own;
+    found = FindVariant(family, args);
+    if (found == family.variants.size()) found = Record(family, key, body, args);
+  }
   const Variant& variant = *family.variants[found];
   uint32_t& definition = family.definitions[found];
   if (definition == kNoDefinition) {
@@ -84,14 +76,35 @@ Task RunBuilder::SubmitGraph(GraphKey key, const GraphBody& body, std::string_vi
   }
   graph::TaskSpec spec;
   std::string number;
-  std::string_view name = options.name;
-  if (name.empty()) name = key.is_text() ? key.text() : std::string_view(number = NameOf(key));
-  SetOptions(spec, name, options.after, options.when);
+  spec.name = options.name;
+  if (spec.name.empty()) spec.name = key.is_text() ? key.text() : (number = NameOf(key));
+  if (options.after.size() > 0 || options.when.get() != nullptr) [[unlikely]] {
+    SetOptions(spec, spec.name, options.after, options.when);
+  }
   graph::GraphSpec graph{definition, variant.definition->scratch_bytes, variant.slot_begin};
   abi::TaskId id = graph_.SubmitGraph(spec, graph, args);
   ++figures_.replays;
   figures_.blocks += variant.definition->blocks;
   return Task(id, graph_.serial());
+}
+
+/// The arguments as tensors of this run, with known layouts.
+std::vector<Arg> RunBuilder::ImportForGraph(GraphKey key, ArgList args) {
+  std::vector<Arg> own(args.begin(), args.end());
+  for (size_t i = 0; i < own.size(); ++i) {
+    const Arg& arg = args[i];
+    if (arg.is_scalar()) continue;
+    if (arg.tensor().kind() == Tensor::Kind::device && outer_ == nullptr) {
+      own[i] = Arg(arg.direction(), access_.Import(arg.tensor(), false));
+    } else {
+      if (!graph_.IsUsable(arg.tensor())) {
+        graph_.Check(arg.tensor(), fmt::format("graph '{}': argument {}", NameOf(key), i));
+      }
+      graph_.Intern(arg.tensor());  // known in what the caller holds, too
+    }
+    graph_.Intern(own[i].tensor());
+  }
+  return own;
 }
 
 RunBuilder::Family& RunBuilder::FamilyOf(GraphKey key, const GraphBody& body,
@@ -172,7 +185,6 @@ void RunBuilder::ReadBoundary(const Tensor& tensor, uint64_t offset, DType dtype
 size_t RunBuilder::Record(Family& family, GraphKey key, const GraphBody& body, ArgList args) {
   std::string name = NameOf(key);
   for (const Arg& arg : args) {
-    if (!arg.is_scalar()) graph_.Check(arg.tensor(), fmt::format("graph '{}'", name));
     if (!arg.is_scalar() && arg.direction() == Direction::no_dep) {
       Fail(ErrorCode::mismatch,
            "graph '{}': a tensor is 'no_dep' ('in', 'out', 'inout' and scalars are allowed)", name);
@@ -280,6 +292,7 @@ void RunBuilder::BeginBody(std::string_view name, const GraphSignature& signatur
     const GraphSignature::Place& place = signature.place(boundary_.size());
     args_.tensors_.push_back(graph_.MakeTensor(arg.tensor(), place.slot, place.offset,
                                                arg.direction() == Direction::in));
+    graph_.Intern(args_.tensors_.back());
     boundary_.push_back(arg.tensor());
   }
 }

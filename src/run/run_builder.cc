@@ -108,6 +108,7 @@ void RunBuilder::ImportArguments(ArgList args) {
       }
       args_.tensors_.push_back(graph_.MakeTensor(tensor, span.buffer, offset, read_only));
     }
+    graph_.Intern(args_.tensors_.back());
   }
 }
 

@@ -142,6 +142,7 @@ class RunBuilder {
 
   RunBuilder(const RunDevice& device, RunBuilder* outer);
   Family& FamilyOf(GraphKey key, const GraphBody& body, std::string_view params);
+  std::vector<Arg> ImportForGraph(GraphKey key, ArgList args);
   size_t FindVariant(Family& family, ArgList args);
   bool Holds(const run::Variant& variant, ArgList args);
   size_t Record(Family& family, GraphKey key, const GraphBody& body, ArgList args);
