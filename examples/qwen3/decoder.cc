@@ -8,9 +8,15 @@ namespace precast::qwen3 {
 
 namespace {
 
-/// Blocks for a matrix: pieces of about 32 Ki weights, as many as a chip has cube cores at most.
-uint32_t Blocks(const Tensor& matrix) {
-  return static_cast<uint32_t>(std::clamp<int64_t>(matrix.size() / 32768, 1, 24));
+constexpr uint32_t kCubeCores = 24;  // of a chip
+
+/// Blocks for matrices of this many weights: none so small that dividing it costs more than it
+/// gains, and one for each cube core, or more where that would make them so large that cores end
+/// apart.
+uint32_t Blocks(int64_t weights) {
+  constexpr int64_t kSmallest = int64_t{1} << 17, kLargest = int64_t{1} << 20;
+  int64_t blocks = std::clamp<int64_t>(weights / kSmallest, 1, kCubeCores);
+  return static_cast<uint32_t>(std::max(blocks, weights / kLargest));
 }
 
 /// One step of the decoder: what all layers share.
@@ -26,21 +32,26 @@ class Step {
 
   void Run() {
     position_ = GrowCache();
-    Tensor norm = Weight(argument::output_norm);
+    const Tensor& norm = Weight(argument::output_norm);
     Tensor x = o_.alloc(norm.shape(), DType::f32);
+    Tensor turn = o_.alloc(Weight(LayerWeight(0, argument::attn_q_norm)).shape(), DType::f32);
     o_.submit(embed, {in(Weight(argument::token_embd)), out(x), token_});
+    o_.submit(rotation, {out(turn), base_, position_});
     size_t layers = (args_.tensors() - argument::weights - argument::layers) / argument::per_layer;
-    for (size_t layer = 0; layer < layers; ++layer) Layer(layer, x);
+    for (size_t layer = 0; layer < layers; ++layer) Layer(layer, x, turn);
     if (!wants_logits_) return;
     Tensor h = o_.alloc(x.shape(), DType::f32);
     const Tensor& output = Weight(argument::output);
     o_.submit(rms_norm, {in(x), in(norm), out(h), eps_});
-    o_.submit(mat_vec, {in(output), in(h), out(args_.tensor(argument::logits))},
-              {.blocks = Blocks(output), .name = "logits"});
+    o_.submit(mat_vec, {in(h), in(output), out(args_.tensor(argument::logits))},
+              {.blocks = Blocks(output.size()), .name = "logits"});
   }
 
  private:
   const Tensor& Weight(size_t i) const { return args_.tensor(argument::weights + i); }
+  static size_t LayerWeight(size_t layer, argument::Layer which) {
+    return argument::layers + layer * argument::per_layer + which;
+  }
 
   /// Makes room for one more token; gives its position.
   int32_t GrowCache() {
@@ -60,19 +71,20 @@ class Step {
     return position;
   }
 
-  void Layer(size_t layer, const Tensor& x) {
+  void Layer(size_t layer, const Tensor& x, const Tensor& turn) {
     auto scope = o_.scope();
     auto weight = [&](argument::Layer which) -> const Tensor& {
-      return Weight(argument::layers + layer * argument::per_layer + which);
+      return Weight(LayerWeight(layer, which));
     };
-    Attention(static_cast<int64_t>(layer), weight, x);
+    Attention(static_cast<int64_t>(layer), weight, x, turn);
     FeedForward(weight, x);
   }
 
   template <typename Weights>
-  void Attention(int64_t layer, const Weights& weight, const Tensor& x) {
-    int64_t head_dim = weight(argument::attn_q_norm).size();
-    int64_t query = weight(argument::attn_q).shape(0), kv = weight(argument::attn_k).shape(0);
+  void Attention(int64_t layer, const Weights& weight, const Tensor& x, const Tensor& turn) {
+    const Tensor &wq = weight(argument::attn_q), &wk = weight(argument::attn_k);
+    const Tensor &wv = weight(argument::attn_v), &output = weight(argument::attn_output);
+    int64_t head_dim = turn.size(), query = wq.shape(0), kv = wk.shape(0);
     int64_t heads = query / head_dim;
     Tensor keys = args_.tensor(argument::keys).select(0, layer);
     Tensor values = args_.tensor(argument::values).select(0, layer);
@@ -84,48 +96,35 @@ class Step {
     Tensor q_raw = o_.alloc({query}, DType::f32), q = o_.alloc({query}, DType::f32);
     Tensor k_raw = o_.alloc({kv}, DType::f32);
     o_.submit(rms_norm, {in(x), in(weight(argument::attn_norm)), out(h), eps_});
-    Project(weight(argument::attn_q), h, q_raw, "q");
-    Project(weight(argument::attn_k), h, k_raw, "k");
-    Project(weight(argument::attn_v), h, row(values), "v");
-    o_.submit(norm_rotate,
-              {in(q_raw), in(weight(argument::attn_q_norm)), out(q), eps_, base_, position_});
-    o_.submit(norm_rotate, {in(k_raw), in(weight(argument::attn_k_norm)), out(row(keys)), eps_,
-                            base_, position_});
+    o_.submit(mat_vec, {in(h), in(wq), out(q_raw), in(wk), out(k_raw), in(wv), out(row(values))},
+              {.blocks = Blocks(wq.size() + wk.size() + wv.size()), .name = "qkv"});
+    o_.submit(norm_rotate, {in(turn), in(q_raw), in(weight(argument::attn_q_norm)), out(q),
+                            in(k_raw), in(weight(argument::attn_k_norm)), out(row(keys)), eps_});
 
     int64_t length = position_ + 1, chunks = (length + kChunk - 1) / kChunk;
     Tensor parts = o_.alloc({chunks, heads, head_dim + 2}, DType::f32);
     for (int64_t chunk = 0; chunk < chunks; ++chunk) {
       int64_t first = chunk * kChunk, count = std::min(kChunk, length - first);
-      o_.submit(attend_chunk,
-                {in(q), in(keys), in(values), in(args_.tensor(argument::table)),
-                 out(parts.select(0, chunk)), static_cast<int32_t>(first),
-                 static_cast<int32_t>(count), static_cast<int32_t>(head_dim)},
-                {.blocks = static_cast<uint32_t>(std::min<int64_t>(heads, 8))});
+      o_.submit(attend_chunk, {in(q), in(keys), in(values), in(args_.tensor(argument::table)),
+                               out(parts.select(0, chunk)), static_cast<int32_t>(first),
+                               static_cast<int32_t>(count), static_cast<int32_t>(head_dim)});
     }
     Tensor attended = o_.alloc({query}, DType::f32);
     o_.submit(attend_merge, {in(parts), out(attended)});
-    const Tensor& output = weight(argument::attn_output);
-    o_.submit(mat_vec_add, {in(output), in(attended), inout(x)},
-              {.blocks = Blocks(output), .name = "attn_output"});
+    o_.submit(mat_vec_add, {in(attended), in(output), inout(x)},
+              {.blocks = Blocks(output.size()), .name = "attn_output"});
   }
 
   template <typename Weights>
   void FeedForward(const Weights& weight, const Tensor& x) {
-    Shape wide{weight(argument::ffn_gate).shape(0)};
-    Tensor h = o_.alloc(x.shape(), DType::f32);
-    Tensor gate = o_.alloc(wide, DType::f32), up = o_.alloc(wide, DType::f32);
-    Tensor mixed = o_.alloc(wide, DType::f32);
-    o_.submit(rms_norm, {in(x), in(weight(argument::ffn_norm)), out(h), eps_});
-    Project(weight(argument::ffn_gate), h, gate, "gate");
-    Project(weight(argument::ffn_up), h, up, "up");
-    o_.submit(swiglu, {in(gate), in(up), out(mixed)});
+    const Tensor &gate = weight(argument::ffn_gate), &up = weight(argument::ffn_up);
     const Tensor& down = weight(argument::ffn_down);
-    o_.submit(mat_vec_add, {in(down), in(mixed), inout(x)},
-              {.blocks = Blocks(down), .name = "down"});
-  }
-
-  void Project(const Tensor& matrix, const Tensor& x, const Tensor& y, std::string_view name) {
-    o_.submit(mat_vec, {in(matrix), in(x), out(y)}, {.blocks = Blocks(matrix), .name = name});
+    Tensor h = o_.alloc(x.shape(), DType::f32), mixed = o_.alloc({gate.shape(0)}, DType::f32);
+    o_.submit(rms_norm, {in(x), in(weight(argument::ffn_norm)), out(h), eps_});
+    o_.submit(gated_mat_vec, {in(h), in(gate), in(up), out(mixed)},
+              {.blocks = Blocks(gate.size() + up.size())});
+    o_.submit(mat_vec_add, {in(mixed), in(down), inout(x)},
+              {.blocks = Blocks(down.size()), .name = "down"});
   }
 
   Orchestrator& o_;
