@@ -12,9 +12,7 @@ template <typename T>
 struct Rows {
   T* data;
   size_t stride;
-  PRECAST_INLINE T* at(size_t row, size_t column = 0) const {
-    return data + row * stride + column;
-  }
+  PRECAST_INLINE T* at(size_t row, size_t column = 0) const { return data + row * stride + column; }
 };
 
 /// Simd<Product>(a, b, c, m, n, k, add): c = a b, or c += a b; a is m x k, b is k x n. The terms of

@@ -20,8 +20,8 @@ void RmsNorm(const KernelContext& k);
 void MatVec(const KernelContext& k);
 /// x, W, inout y. y += W x. Blocks share the rows.
 void MatVecAdd(const KernelContext& k);
-/// x, gate matrix G, up matrix U, out y. y = g * sigmoid(g) * (U x), where g = G x. Blocks share the
-/// rows.
+/// x, gate matrix G, up matrix U, out y. y = g * sigmoid(g) * (U x), where g = G x. Blocks share
+/// the rows.
 void GatedMatVec(const KernelContext& k);
 /// out rotation [head_dim]: cosines, then sines, of the angles by which the pairs
 /// (i, i + head_dim / 2) turn; base (f32), position (i32).
