@@ -108,10 +108,11 @@ class Step {
                             in(k_raw_), in(weight(argument::attn_k_norm)), out(row(keys)), eps_});
     int64_t length = position_ + 1, first = 0;
     for (const Tensor& part : part_) {
+      int64_t count = std::min(kChunk, length - first);
       o_.submit(attend_chunk, {in(q_), in(keys), in(values), in(args_.tensor(argument::table)),
                                out(part), static_cast<int32_t>(first),
-                               static_cast<int32_t>(std::min(kChunk, length - first)),
-                               static_cast<int32_t>(turn_.size())});
+                               static_cast<int32_t>(count), static_cast<int32_t>(turn_.size())},
+                {.blocks = AttentionBlocks(count)});
       first += kChunk;
     }
     o_.submit(attend_merge, {in(parts_), out(attended_)});
@@ -128,6 +129,13 @@ class Step {
               {.blocks = Blocks(gate.size() + up.size())});
     o_.submit(mat_vec_add, {in(mixed_), in(down), inout(x_)},
               {.blocks = Blocks(down.size()), .name = "down"});
+  }
+
+  /// Blocks for a chunk: heads, or groups of them that are worth a block.
+  uint32_t AttentionBlocks(int64_t count) const {
+    constexpr int64_t kSmallest = int64_t{1} << 14;
+    return static_cast<uint32_t>(
+        std::clamp<int64_t>(count * q_.size() / kSmallest, 1, parts_.shape(1)));
   }
 
   Orchestrator& o_;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <limits>
 
@@ -23,9 +24,9 @@ using examples::Words;
 
 constexpr size_t kGroup = 32;       // elements that are added at a time, and of a Q8_0 block
 constexpr size_t kBlockBytes = 34;  // of a Q8_0 block: its f16 scale and its elements
-// How far ahead of a row's bytes the processor is told what comes: about what memory delivers
-// while a request is under way. It can't know by itself, since rows continue on other pages.
-constexpr size_t kAhead = 4096;
+// How far ahead of a row's bytes the processor is told what comes. It stops at the end of a page by
+// itself; farther ahead, looking up the pages costs more than is gained.
+constexpr size_t kAhead = 1024;
 
 PRECAST_INLINE float FromF16(uint16_t bits) {
   return static_cast<float>(std::bit_cast<_Float16>(bits));
@@ -214,6 +215,35 @@ struct WeightedSumBody {
   }
 };
 
+struct RmsNormBody {
+  template <size_t N>
+  PRECAST_INLINE static void Run(const float* x, const float* weight, float scale, size_t n,
+                                 float* y) {
+    size_t i = 0;
+    for (; i + N <= n; i += N) Store<N>(y + i, Load<N>(x + i) * scale * Load<N>(weight + i));
+    for (; i < n; ++i) y[i] = x[i] * scale * weight[i];
+  }
+};
+
+struct RotateBody {
+  template <size_t N>
+  PRECAST_INLINE static void Run(const float* cosine, const float* sine, size_t half, float* x) {
+    float* y = x + half;
+    size_t i = 0;
+    for (; i + N <= half; i += N) {
+      Floats<N> a = Load<N>(x + i), b = Load<N>(y + i);
+      Floats<N> c = Load<N>(cosine + i), s = Load<N>(sine + i);
+      Store<N>(x + i, a * c - b * s);
+      Store<N>(y + i, b * c + a * s);
+    }
+    for (; i < half; ++i) {
+      float a = x[i], b = y[i];
+      x[i] = a * cosine[i] - b * sine[i];
+      y[i] = b * cosine[i] + a * sine[i];
+    }
+  }
+};
+
 struct SwiGluBody {
   template <size_t N>
   PRECAST_INLINE static void Part(const float* gate, const float* up, float* y) {
@@ -273,11 +303,15 @@ void MultiplyRows(RowType type, const void* w, size_t stride, size_t rows, const
   }
 }
 
-float SumOfSquares(const float* x, size_t n) {
-  float result;
+void RmsNorm(const float* x, const float* weight, float eps, size_t n, float* y) {
+  float squares;
   std::vector<float> buffer;
-  MultiplyRows(RowType::f32, x, 0, 1, Arrange(RowType::f32, x, n, &buffer), n, false, &result);
-  return result;
+  MultiplyRows(RowType::f32, x, 0, 1, Arrange(RowType::f32, x, n, &buffer), n, false, &squares);
+  Simd<RmsNormBody>(x, weight, 1.0f / std::sqrt(squares / static_cast<float>(n) + eps), n, y);
+}
+
+void Rotate(const float* cosine, const float* sine, size_t half, float* x) {
+  Simd<RotateBody>(cosine, sine, half, x);
 }
 
 float Scores(const float* q, const float* const* key, size_t count, size_t n, float scale,

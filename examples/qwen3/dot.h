@@ -26,7 +26,10 @@ const float* Arrange(RowType type, const float* x, size_t n, std::vector<float>*
 void MultiplyRows(RowType type, const void* w, size_t stride, size_t rows, const float* x, size_t n,
                   bool add, float* y);
 
-float SumOfSquares(const float* x, size_t n);
+/// y = x / sqrt(mean of x^2 + eps) * weight
+void RmsNorm(const float* x, const float* weight, float eps, size_t n, float* y);
+/// Turns the pairs (x[i], x[i + half]) by the angles of these cosines and sines.
+void Rotate(const float* cosine, const float* sine, size_t half, float* x);
 
 /// score[i] = scale * q . key[i]; gives the largest. `q` has PaddedSize(n) elements.
 float Scores(const float* q, const float* const* key, size_t count, size_t n, float scale,

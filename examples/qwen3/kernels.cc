@@ -55,10 +55,6 @@ struct Matrix {
   int64_t rows;
 };
 
-float RmsScale(const float* x, size_t n, float eps) {
-  return 1.0f / std::sqrt(SumOfSquares(x, n) / static_cast<float>(n) + eps);
-}
-
 }  // namespace
 
 void Embed(const KernelContext& k) {
@@ -89,10 +85,9 @@ void Embed(const KernelContext& k) {
 }
 
 void RmsNorm(const KernelContext& k) {
-  auto x = k.tensor<const float>(0), weight = k.tensor<const float>(1);
-  auto y = k.tensor<float>(2);
-  float scale = RmsScale(x.data(), static_cast<size_t>(x.size()), k.scalar<float>(0));
-  for (int64_t i = 0; i < x.size(); ++i) y[i] = x[i] * scale * weight[i];
+  auto x = k.tensor<const float>(0);
+  RmsNorm(x.data(), k.tensor<const float>(1).data(), k.scalar<float>(0),
+          static_cast<size_t>(x.size()), k.tensor<float>(2).data());
 }
 
 void MatVec(const KernelContext& k) {
@@ -152,20 +147,15 @@ void Rotation(const KernelContext& k) {
 void NormRotate(const KernelContext& k) {
   auto turn = k.tensor<const float>(0);
   float eps = k.scalar<float>(0);
-  int64_t head_dim = turn.size(), half = head_dim / 2;
-  const float *cosine = turn.data(), *sine = cosine + half;
+  int64_t head_dim = turn.size();
+  size_t n = static_cast<size_t>(head_dim);
   for (size_t i = 1; i < k.tensors(); i += 3) {
     auto x = k.tensor<const float>(i);
     const float* weight = k.tensor<const float>(i + 1).data();
-    float* to = k.tensor<float>(i + 2).data();
-    for (int64_t head = 0; head < x.size() / head_dim; ++head, to += head_dim) {
-      const float* from = x.data() + head * head_dim;
-      float scale = RmsScale(from, static_cast<size_t>(head_dim), eps);
-      for (int64_t j = 0; j < half; ++j) {
-        float a = from[j] * scale * weight[j], b = from[j + half] * scale * weight[j + half];
-        to[j] = a * cosine[j] - b * sine[j];
-        to[j + half] = b * cosine[j] + a * sine[j];
-      }
+    float* y = k.tensor<float>(i + 2).data();
+    for (int64_t at = 0; at < x.size(); at += head_dim) {
+      RmsNorm(x.data() + at, weight, eps, n, y + at);
+      Rotate(turn.data(), turn.data() + n / 2, n / 2, y + at);
     }
   }
 }
