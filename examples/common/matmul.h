@@ -7,19 +7,18 @@
 
 namespace precast::examples {
 
-/// A matrix of floats: rows of adjacent elements, `stride` elements apart.
-template <typename T>
-struct Rows {
-  T* data;
-  size_t stride;
-  PRECAST_INLINE T* at(size_t row, size_t column = 0) const { return data + row * stride + column; }
-};
-
 /// Simd<Product>(a, b, c, m, n, k, add): c = a b, or c += a b; a is m x k, b is k x n. The terms of
 /// an element are added in the order of k.
 struct Product {
-  using In = Rows<const float>;
-  using Out = Rows<float>;
+  /// Rows of adjacent elements, `stride` elements apart.
+  template <typename T>
+  struct Matrix {
+    T* data;
+    size_t stride;
+    PRECAST_INLINE T* at(size_t row, size_t column) const { return data + row * stride + column; }
+  };
+  using In = Matrix<const float>;
+  using Out = Matrix<float>;
 
   template <size_t N>
   PRECAST_INLINE static void Run(In a, In b, Out c, size_t m, size_t n, size_t k, bool add) {

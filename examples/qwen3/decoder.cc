@@ -109,9 +109,10 @@ class Step {
     int64_t length = position_ + 1, first = 0;
     for (const Tensor& part : part_) {
       int64_t count = std::min(kChunk, length - first);
-      o_.submit(attend_chunk, {in(q_), in(keys), in(values), in(args_.tensor(argument::table)),
-                               out(part), static_cast<int32_t>(first),
-                               static_cast<int32_t>(count), static_cast<int32_t>(turn_.size())},
+      o_.submit(attend_chunk,
+                {in(q_), in(keys), in(values), in(args_.tensor(argument::table)), out(part),
+                 static_cast<int32_t>(first), static_cast<int32_t>(count),
+                 static_cast<int32_t>(turn_.size())},
                 {.blocks = AttentionBlocks(count)});
       first += kChunk;
     }
