@@ -30,6 +30,8 @@ using examples::Store;
 
 constexpr int64_t kTokensAtOnce = 32;  // that are converted: with heads of 128, what L1 holds
 
+constexpr int64_t kAhead = 8;  // tokens between a conversion and the fetch from memory
+
 struct ConvertBody {
   template <size_t N>
   PRECAST_INLINE static void Run(const bf16* source, int64_t n, float* target) {
@@ -43,7 +45,11 @@ const float* ConvertTokens(TensorView<const bf16> tokens, int64_t first, int64_t
   int64_t dim = tokens.shape(1);
   rows.resize(static_cast<size_t>(count * dim));
   for (int64_t t = 0; t < count; ++t) {
-    Simd<ConvertBody>(&tokens(first + t, 0), dim, rows.data() + t * dim);
+    const bf16* row = &tokens(first + t, 0);
+    // Blocks lie in any order, so the processor doesn't know which bytes come next.
+    const bf16* coming = row + kAhead * tokens.stride(0);
+    for (int64_t i = 0; i < dim; i += 32) __builtin_prefetch(coming + i);
+    Simd<ConvertBody>(row, dim, rows.data() + t * dim);
   }
   return rows.data();
 }
@@ -89,10 +95,22 @@ struct SoftmaxBody {
   struct Totals {
     float top, sum;
   };
+  template <size_t N>
+  PRECAST_INLINE static float Largest(const float* score, size_t n) {
+    if (n < N) return *std::max_element(score, score + n);
+    Floats<N> tops = Load<N>(score + n - N);
+    for (size_t i = 0; i + N <= n; i += N) {
+      Floats<N> value = Load<N>(score + i);
+      tops = tops > value ? tops : value;
+    }
+    float top = tops[0];
+    for (size_t lane = 1; lane < N; ++lane) top = std::max(top, tops[lane]);
+    return top;
+  }
   /// weight = exp(scale score - top)
   template <size_t N>
   PRECAST_INLINE static Totals Run(const float* score, size_t n, float scale, float* weight) {
-    float top = *std::max_element(score, score + n) * scale;
+    float top = Largest<N>(score, n) * scale;
     Floats<N> sums = {};
     size_t i = 0;
     for (; i + N <= n; i += N) {
