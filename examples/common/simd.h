@@ -86,9 +86,10 @@ PRECAST_INLINE Floats<N> Exp(Floats<N> x) {
 namespace detail {
 
 #if defined(__x86_64__)
-inline const size_t kWidth = __builtin_cpu_supports("x86-64-v4")   ? 16
-                             : __builtin_cpu_supports("x86-64-v3") ? 8
-                                                                   : 4;
+/// Floats in the widest registers to be used. Tests lower it.
+inline size_t width = __builtin_cpu_supports("x86-64-v4")   ? 16
+                      : __builtin_cpu_supports("x86-64-v3") ? 8
+                                                            : 4;
 
 template <typename Body, typename... Args>
 [[gnu::target("arch=x86-64-v4")]] auto RunWith16(Args... args) {
@@ -105,8 +106,8 @@ template <typename Body, typename... Args>
 template <typename Body, typename... Args>
 auto Simd(Args... args) {
 #if defined(__x86_64__)
-  if (detail::kWidth == 16) return detail::RunWith16<Body>(args...);
-  if (detail::kWidth == 8) return detail::RunWith8<Body>(args...);
+  if (detail::width == 16) return detail::RunWith16<Body>(args...);
+  if (detail::width == 8) return detail::RunWith8<Body>(args...);
 #endif
   return Body::template Run<4>(args...);
 }
