@@ -9,8 +9,9 @@
 //   Simd<Scale>(x, 2.0f, n);
 //
 // `Run` is compiled for AVX-512 (N = 16), for AVX2 (8) and for what every processor has (4), and
-// the call picks one. What `Run` calls must be PRECAST_INLINE, so that it is compiled with it.
-// Code that keeps the same number of sums whatever N is gives the same bytes with AVX-512 and AVX2.
+// the call picks one. What takes or gives vectors must be PRECAST_INLINE, so that it is compiled
+// with its caller: elsewhere they are passed in other registers. A lambda is not. Code that keeps
+// the same number of sums whatever N is gives the same bytes with AVX-512 and AVX2.
 #pragma once
 
 #include <cstddef>

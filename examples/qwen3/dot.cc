@@ -96,19 +96,22 @@ PRECAST_INLINE float DotOf(const char* w, const float* x, size_t n) {
   return Sum<N>(sum);
 }
 
+/// The signed bytes at the high ends of words.
+template <size_t N>
+PRECAST_INLINE Floats<N> HighBytes(Words<N> words) {
+  return __builtin_convertvector((Ints<N>)words >> 24, Floats<N>);
+}
+
 /// The sum of a Q8_0 block: byte k of word i is element 4 i + k.
 template <size_t N>
 PRECAST_INLINE void AddBlock(Floats<N>* sum, const char* block, const float* x) {
   Floats<N> scale = Floats<N>{} + ScaleOf(reinterpret_cast<const uint8_t*>(block));
   for (size_t i = 0; i < 8 / N; ++i) {
     Words<N> words = LoadWords<N>(block + 2 + i * 4 * N);
-    auto bytes = [&](Words<N> shifted) {
-      return __builtin_convertvector((Ints<N>)shifted >> 24, Floats<N>);
-    };
-    Floats<N> part = bytes(words << 24) * Load<N>(x + i * N);
-    part += bytes(words << 16) * Load<N>(x + 8 + i * N);
-    part += bytes(words << 8) * Load<N>(x + 16 + i * N);
-    part += bytes(words) * Load<N>(x + 24 + i * N);
+    Floats<N> part = HighBytes<N>(words << 24) * Load<N>(x + i * N);
+    part += HighBytes<N>(words << 16) * Load<N>(x + 8 + i * N);
+    part += HighBytes<N>(words << 8) * Load<N>(x + 16 + i * N);
+    part += HighBytes<N>(words) * Load<N>(x + 24 + i * N);
     sum[i] += scale * part;
   }
 }
