@@ -164,7 +164,7 @@ inline void Builder::AddEdge(const Draft& draft, abi::TaskId producer) {
     return InferUnordered(draft, access, buffer);
   if (access.repeats) [[unlikely]]
     return;
-  buffer.set(Buffer::kModified);
+  NoteModified(access.buffer, buffer);
   edges.met = false;
   regions_.Write(access.buffer, RegionOf(access), draft.id, edges);
   if (buffer.is(Buffer::kHasGaps)) NoteWrite(draft, access, buffer, edges.met);
