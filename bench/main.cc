@@ -156,7 +156,11 @@ int Main(int argc, char** argv) {
       {add_graph_suite("run", "All of a run: build, send, execute, release"), Suite::run}};
   CLI::App* host_views = app.add_subcommand("hostview", "What orchestrations pay for device data");
   host_views->add_flag("--json", options.json, "One JSON document on standard output");
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
 
   if (host_views->parsed()) {
     nlohmann::json json = MeasureHostViews();

@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Checks the rules of the tree that a compiler does not see; prints each breach as file:line.
+"""Usage: scripts/lint.py
+
+Checks the rules of the tree that a compiler does not see; prints each breach as file:line.
 
 layers    a layer of src/ includes only from the layers it may see
 platforms only src/platforms/registry.cc knows which platforms there are
@@ -150,4 +152,7 @@ def main():
 
 
 if __name__ == "__main__":
+    if {"-h", "--help"} & set(sys.argv[1:]):
+        print(__doc__.strip())
+        sys.exit(0)
     sys.exit(main())

@@ -58,6 +58,7 @@ class Generation : public CaseRun {
                       context.params.Integer("seed", 0, std::numeric_limits<int64_t>::max()))}),
         wanted_(context.params.Integer("tokens", 1, std::numeric_limits<int32_t>::max())),
         golden_(context.golden),
+        execute_(context.execute),
         show_(context.stream) {
     if (tokenizer_.size() != model_.config().vocab) {
       Fail(ErrorCode::bad_file, "{}: {} tokens in the vocabulary, {} rows in token_embd.weight",
@@ -74,18 +75,15 @@ class Generation : public CaseRun {
            prompt_, model_.context(), model_.context() - 1);
     }
     logits_.resize(static_cast<size_t>(model_.config().vocab));
-    Show(prompt);
+    if (execute_) Show(prompt);
   }
 
   void Adjust(RunOptions& options) const override { options.measure_kernels = true; }
 
   bool WantsRound(int round, int asked) override {
-    size_t done = static_cast<size_t>(round);
-    bool full = static_cast<int64_t>(done) >= model_.context();
-    if (done < prompt_ && (asked == 0 || round < asked)) return true;
-    bool more = !ended_ && !full && (asked == 0 || round < asked) && Generated() < wanted_;
-    if (!more) Show(stream_.Finish());
-    return more;
+    stopped_ = WhyStop(round, asked);
+    if (!stopped_.empty()) Show(stream_.Finish());
+    return stopped_.empty();
   }
 
   std::vector<Arg> Args(int round) override {
@@ -96,6 +94,10 @@ class Generation : public CaseRun {
   void After(int round, const RunReport& report) override {
     size_t position = static_cast<size_t>(round);
     if (position + 1 < prompt_) return;
+    if (!execute_) {
+      tokens_.push_back(tokens_.back());  // any token: the host's part is the same
+      return;
+    }
     if (golden_) logits_of_.push_back(logits_);
     int32_t token = sampler_.Sample(logits_);
     token_us_.push_back(report.total_us);
@@ -113,6 +115,11 @@ class Generation : public CaseRun {
   // equal.
   GoldenResult Check() override {
     constexpr double kTolerance = 1e-4;
+    if (logits_of_.empty()) {
+      return {.detail = fmt::format("no token was generated: the prompt alone has {}",
+                                    Plural(prompt_, "token")),
+              .skipped = true};
+    }
     GoldenResult result{.pass = true};
     Reference reference(file_);
     for (size_t i = 0; i + 1 < prompt_ + logits_of_.size(); ++i) {
@@ -135,17 +142,31 @@ class Generation : public CaseRun {
     return result;
   }
 
-  const std::string* Text() const override { return &text_; }
+  const std::string* Text() const override { return execute_ ? &text_ : nullptr; }
 
   std::string Summary() const override {
-    if (token_us_.empty()) return {};
-    double total = Median(token_us_), inside = Median(kernel_us_);
-    return fmt::format(
-        "{} tokens of prompt, {} generated, {:.0f} tokens/s\n"
-        "time per generated token, median: {:.1f} us = {:.1f} us inside kernels + {:.1f} us "
-        "outside",
-        prompt_, Generated(), 1e6 * static_cast<double>(token_us_.size()) / Sum(token_us_), total,
-        inside, total - inside);
+    if (!execute_) return "nothing was executed, so there is no text";
+    std::string lines;
+    if (stopped_ == "context") {
+      lines = fmt::format("stopped after {} of {} tokens: the context of {} is full\n", Generated(),
+                          wanted_, model_.context());
+    }
+    lines += fmt::format("{} of prompt, {} generated", Plural(prompt_, "token"), Generated());
+    if (token_us_.empty()) return lines;
+    double total = Median(token_us_);
+    lines += fmt::format(", {:.0f} tokens/s\ntime per generated token, median: {:.1f} us",
+                         1e6 * static_cast<double>(token_us_.size()) / Sum(token_us_), total);
+    if (std::ranges::all_of(kernel_us_, [](double us) { return us > 0; })) {
+      double inside = Median(kernel_us_);
+      lines +=
+          fmt::format(" = {:.1f} us inside kernels + {:.1f} us outside", inside, total - inside);
+    }
+    return lines;
+  }
+
+  std::vector<std::pair<std::string, std::string>> Facts() const override {
+    if (!execute_) return {};
+    return {{"stopped", stopped_}};
   }
 
  private:
@@ -158,6 +179,17 @@ class Generation : public CaseRun {
     for (double value : values) sum += value;
     return sum;
   }
+  static std::string Plural(size_t count, std::string_view noun) {
+    return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+  }
+  /// What ends the generation before this round; empty if nothing does.
+  std::string WhyStop(int round, int asked) const {
+    if (ended_) return "end";
+    if (Generated() >= wanted_) return "tokens";
+    if (asked > 0 && round >= asked) return "rounds";
+    if (round >= model_.context()) return "context";
+    return {};
+  }
   int64_t Generated() const { return static_cast<int64_t>(tokens_.size() - prompt_); }
   void Show(std::string_view text) {
     if (show_ && !text.empty()) show_(text);
@@ -169,11 +201,13 @@ class Generation : public CaseRun {
   Sampler sampler_;
   int64_t wanted_;
   bool golden_;
+  bool execute_;
   std::function<void(std::string_view)> show_;
 
   std::vector<int32_t> tokens_;  // of the prompt, then the generated ones
   size_t prompt_ = 0;            // number of tokens in it
-  bool ended_ = false;
+  bool ended_ = false;           // the model gave its end token
+  std::string stopped_;          // why there are no more rounds
   std::vector<float> logits_;
   std::vector<std::vector<float>> logits_of_;  // of each generated token, when they are checked
   Utf8Stream stream_;
@@ -200,7 +234,7 @@ PRECAST_PROGRAM(qwen3) {
                  [](const CaseContext& context) { return std::make_unique<Generation>(context); }}},
       .params = {{"model", "", "a GGUF file; by default the small model that ships with Precast"},
                  {"prompt", "ROMEO:", "the text to continue; when empty, a new line"},
-                 {"tokens", "200", "how many tokens to generate"},
+                 {"tokens", "200", "how many to generate; --rounds counts those of the prompt too"},
                  {"temperature", "0.8", "0: always the most likely token"},
                  {"top-p", "0.95", "draw from the likeliest tokens that reach this probability"},
                  {"seed", "1", "of the random numbers"},

@@ -131,6 +131,47 @@ TEST_F(Qwen3JobTest, StopsWhereTheContextEnds) {
   EXPECT_TRUE(found.golden.pass) << found.golden.detail;
 }
 
+TEST_F(Qwen3JobTest, SaysOnlyWhatWasMeasured) {
+  const Program& program = precast_program_qwen3();
+  Params params(program.params);
+  for (const auto& [name, value] : Greedy(model_.path(), "a", 1)) params.Set(name, value);
+  Worker worker({.threads = 1});
+  auto summary = [&](double in_kernels_us) {
+    auto run = program.cases.front().make({.worker = worker, .params = params, .stream = {}});
+    RunReport report = worker.run(program, run->Args(0));
+    report.total_us = 20;
+    report.in_kernels_us = in_kernels_us;
+    run->After(0, report);
+    return run->Summary();
+  };
+  EXPECT_EQ(summary(15),
+            "1 token of prompt, 1 generated, 50000 tokens/s\n"
+            "time per generated token, median: 20.0 us = 15.0 us inside kernels + 5.0 us outside");
+  EXPECT_EQ(summary(-1),
+            "1 token of prompt, 1 generated, 50000 tokens/s\n"
+            "time per generated token, median: 20.0 us");
+}
+
+TEST_F(Qwen3JobTest, GivesNoTextWhenNothingIsExecuted) {
+  const Program& program = precast_program_qwen3();
+  Params params(program.params);
+  for (const auto& [name, value] : Greedy(model_.path(), "abc", 5)) params.Set(name, value);
+  Worker worker({.threads = 1});
+  std::string shown;
+  auto run = program.cases.front().make(
+      {.worker = worker, .params = params, .execute = false, .stream = [&](std::string_view text) {
+         shown += text;
+       }});
+  int rounds = 0;
+  for (; run->WantsRound(rounds, 0); ++rounds) {
+    run->After(rounds, worker.run(program, run->Args(rounds), {.skip_device_run = true}));
+  }
+  EXPECT_EQ(rounds, 3 + 5 - 1) << "as many as a run that executes";
+  EXPECT_EQ(run->Text(), nullptr);
+  EXPECT_EQ(shown, "");
+  EXPECT_TRUE(run->Facts().empty());
+}
+
 TEST_F(Qwen3JobTest, TheSeedDecidesWhatIsDrawn) {
   Settings settings = {{"model", model_.path()}, {"tokens", "30"}, {"temperature", "1.5"}};
   auto with_seed = [&](const char* seed) {

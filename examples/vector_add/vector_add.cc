@@ -48,9 +48,12 @@ class VectorAddCase : public CaseRun {
   std::vector<float> x_, y_, z_;
 };
 
+// The sum of two vectors of this size fills the graph heap that a worker has by default.
+constexpr int64_t kMaxSize = int64_t{64} << 20;
+
 Case MakeCase(const char* name, const char* summary, int64_t standard) {
   return {name, summary, [standard](const CaseContext& context) {
-            int64_t n = examples::SizeOr(context.params, "n", standard, int64_t{1} << 31);
+            int64_t n = examples::SizeOr(context.params, "n", standard, kMaxSize);
             return std::make_unique<VectorAddCase>(static_cast<size_t>(n));
           }};
 }
@@ -67,5 +70,5 @@ PRECAST_PROGRAM(vector_add) {
           .kernels = {add},
           .cases = {MakeCase("default", "1 Mi elements", 1 << 20),
                     MakeCase("small", "1000 elements", 1000)},
-          .params = {examples::SizeParam("n", "number of elements")}};
+          .params = {examples::SizeParam("n", "number of elements, at most 64 Mi")}};
 }

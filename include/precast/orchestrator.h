@@ -177,7 +177,8 @@ class Orchestrator {
 
   /// A tensor in the run's own device memory. It dies with the innermost open scope.
   Tensor alloc(const Shape& shape, DType dtype);
-  /// The same, every element set to `fill`, which must be representable in `dtype`.
+  /// The same, every element set to `fill`, which must be representable in `dtype`. This adds one
+  /// task, which writes the tensor.
   Tensor alloc(const Shape& shape, DType dtype, double fill);
 
   /// Opens a scope: `auto s = o.scope();`

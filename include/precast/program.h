@@ -21,6 +21,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace precast {
@@ -30,7 +31,7 @@ struct RunOptions;
 
 /// Changes whenever the layout of what this header declares changes. `Worker::load` refuses a
 /// shared library that was built with another.
-inline constexpr uint32_t kProgramAbi = 1;
+inline constexpr uint32_t kProgramAbi = 2;
 
 /// What one argument of a program must be.
 struct ArgSpec {
@@ -42,6 +43,8 @@ struct ArgSpec {
 };
 
 /// A parameter that users set with `--set name=value`, or as an option of its own: `--name value`.
+/// The command refuses a program whose parameter has the name of one of its own options, such as
+/// `rounds` or `platform`.
 struct ParamSpec {
   std::string name;
   std::string default_value;
@@ -73,12 +76,13 @@ class Params {
 struct GoldenResult {
   bool pass = false;
   double max_abs_err = 0;
-  std::string detail;  ///< when it failed: the first difference
+  std::string detail = {};  ///< the first difference, or why there was nothing to compare
+  bool skipped = false;     ///< there was nothing to compare
 };
 
 /// One prepared case of a program on one worker: it makes the inputs, says what each run gets, and
 /// checks the results. The command calls, for round = 0, 1, …: `Args`, then the run, then `After`;
-/// then `Check` once.
+/// then `Check` once, unless the user skipped it.
 class CaseRun {
  public:
   virtual ~CaseRun() = default;
@@ -91,19 +95,22 @@ class CaseRun {
   virtual void Adjust(RunOptions& /*options*/) const {}
   virtual void After(int /*round*/, const RunReport& /*report*/) {}
   virtual GoldenResult Check() = 0;
-  /// Text that the case produced so far, for jobs that produce text.
+  /// Text that the case produced so far, for jobs that produce text; null when there is none.
   virtual const std::string* Text() const { return nullptr; }
   /// Lines for the end of the command's output, e.g. tokens per second.
   virtual std::string Summary() const { return {}; }
+  /// The same for the JSON document: further keys with their values.
+  virtual std::vector<std::pair<std::string, std::string>> Facts() const { return {}; }
 };
 
 /// What a case is made with.
 struct CaseContext {
   Worker& worker;
   const Params& params;
-  bool golden = true;  ///< `Check` will be called
+  bool golden = true;   ///< `Check` will be called
+  bool execute = true;  ///< false: runs are built and sent only, and no result ever changes
   /// Where a job may show text while it is made; may be empty.
-  std::function<void(std::string_view)> stream;
+  std::function<void(std::string_view)> stream = {};
 };
 
 struct Case {

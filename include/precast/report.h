@@ -62,8 +62,10 @@ struct RunReport {
   HostViews host_views;
   /// Which costs behind `modelled_ps` are assumed rather than measured, in words; may be empty.
   std::string_view assumed;
-  int threads = 0;            ///< that could take part in `execute`
-  double total_us = 0;        ///< wall time of the whole call
+  int threads = 0;  ///< that could take part in `execute`
+  /// Wall time of the whole call. What a submitted run waits until its result is asked for is not
+  /// in it, nor is the start of threads when a worker first needs them.
+  double total_us = 0;
   double in_kernels_us = -1;  ///< wall time with some thread inside a kernel; -1 if not measured
   std::vector<std::string> warnings;
 

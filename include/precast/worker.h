@@ -4,8 +4,10 @@
 //   RunReport report = worker.run(vector_add, {in(x), in(y), out(z)});
 //
 // Threads: every call may be made from any thread. Runs execute in the order of launch; the
-// orchestration of one overlaps the execution of the one before. Several workers in one process
-// share nothing. A worker must outlive its handles' use; destroying it waits for runs in flight.
+// orchestration of one overlaps the execution of the one before. Orchestrations may use the worker
+// that runs them, too; kernels may not start, wait for or copy anything on theirs: that would wait
+// for themselves, and is `invalid_argument`. Several workers in one process share nothing. A worker
+// must outlive its handles' use; destroying it waits for runs in flight.
 #pragma once
 
 #include <precast/argument.h>
@@ -56,7 +58,7 @@ struct RunOptions {
   std::optional<HostViewPolicy> host_views;
   bool skip_device_run = false;  ///< build and send, but execute nothing and copy nothing back
   bool measure_kernels = false;  ///< fill RunReport::in_kernels_us
-  bool oracle = false;           ///< run tasks one by one in submission order, on this thread
+  bool oracle = false;           ///< run tasks one by one in submission order, on one thread
   bool reverse_blocks = false;   ///< oracle only: blocks of a task from last to first
   /// Oracle only: fill `out` tensors with a pattern first; elements that a kernel leaves unwritten
   /// fail the run.
@@ -146,18 +148,21 @@ class Worker {
 
   // Programs.
 
-  /// Makes a program known to this device; its orchestration may then use only its own kernels.
-  /// The reference stays valid as long as the worker.
+  /// Checks a program, so that what is wrong with it shows before its first run, and gives it back.
+  /// Runs of a program check it too, so this is optional.
   const Program& load(const Program& program);
-  /// Opens a shared library that was built with `precast_add_program`.
+  /// Opens a shared library that was built with `precast_add_program`, and checks its program. The
+  /// reference is valid as long as the worker.
   const Program& load(const std::string& path);
 
   // Runs.
 
   /// Builds, sends and executes one run, and copies its results back. Throws what failed it; then
-  /// no host argument has changed and the worker is ready for the next run.
+  /// no host argument has changed and the worker is ready for the next run. Only when copying the
+  /// results back is what failed, some have: the message says which.
   RunReport run(const Orchestration& orchestration, ArgList args, const RunOptions& options = {});
-  /// The same for a program: checks `args` against its signature first.
+  /// The same for a program: checks it, and `args` against its signature, first. Its orchestration
+  /// may use only the program's own kernels.
   RunReport run(const Program& program, ArgList args, const RunOptions& options = {});
 
   /// Orchestrates on the calling thread and returns after launch. `in` buffers are free then; `out`

@@ -27,6 +27,9 @@ class DynamicLibrary {
   DynamicLibrary& operator=(DynamicLibrary&& other) noexcept;
   ~DynamicLibrary();
 
+  /// The library stays open for good: for code that may run on after the object is gone.
+  void KeepOpen() noexcept { handle_ = nullptr; }
+
   bool is_open() const { return handle_ != nullptr; }
   const std::string& path() const { return path_; }
 

@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
+#include <charconv>
 #include <cmath>
 #include <string_view>
+#include <system_error>
 
 namespace precast {
 namespace {
@@ -46,6 +49,19 @@ std::string FormatCount(uint64_t count) {
   std::string digits = fmt::format("{}", count);
   for (size_t i = digits.size(); i > 3;) digits.insert(i -= 3, ",");
   return digits;
+}
+
+std::optional<uint64_t> ParseBytes(std::string_view text) {
+  uint64_t bytes = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
+  if (error != std::errc()) return {};
+  std::string_view unit(end, static_cast<size_t>(text.data() + text.size() - end));
+  if (unit.empty()) return bytes;
+  constexpr std::string_view units = "KMGT";
+  size_t power = units.find(static_cast<char>(std::toupper(static_cast<unsigned char>(unit[0]))));
+  if (power == std::string_view::npos || (unit.size() > 1 && unit.substr(1) != "iB")) return {};
+  if (__builtin_mul_overflow(bytes, uint64_t{1} << (10 * (power + 1)), &bytes)) return {};
+  return bytes;
 }
 
 }  // namespace precast

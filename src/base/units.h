@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 
 namespace precast {
 
@@ -13,5 +15,8 @@ std::string FormatMicroseconds(double microseconds);
 std::string FormatBytes(uint64_t bytes);
 /// "1,234,567".
 std::string FormatCount(uint64_t count);
+/// The number that "640", "64K", "256M", "2G" or "1T" means, also with "iB" behind the unit: powers
+/// of 1024, in either case. None for anything else, and where 64 bits do not hold it.
+std::optional<uint64_t> ParseBytes(std::string_view text);
 
 }  // namespace precast

@@ -37,5 +37,19 @@ TEST(Units, Counts) {
   EXPECT_EQ(FormatCount(1234567), "1,234,567");
 }
 
+TEST(Units, SizesAreRead) {
+  EXPECT_EQ(ParseBytes("0"), 0u);
+  EXPECT_EQ(ParseBytes("640"), 640u);
+  EXPECT_EQ(ParseBytes("64K"), uint64_t{64} << 10);
+  EXPECT_EQ(ParseBytes("256M"), uint64_t{256} << 20);
+  EXPECT_EQ(ParseBytes("2g"), uint64_t{2} << 30);
+  EXPECT_EQ(ParseBytes("1TiB"), uint64_t{1} << 40);
+  EXPECT_EQ(ParseBytes("18446744073709551615"), std::numeric_limits<uint64_t>::max());
+  for (const char* bad : {"", "K", "-1", "+1", " 1", "1 K", "1.5G", "1MB", "1Kib", "1E", "1Mx",
+                          "18446744073709551616", "16777216T"}) {
+    EXPECT_FALSE(ParseBytes(bad)) << bad;
+  }
+}
+
 }  // namespace
 }  // namespace precast

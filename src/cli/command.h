@@ -22,8 +22,8 @@ using Programs = std::vector<const Program*>;
 /// What the process returns.
 enum ExitCode : int {
   kSuccess = 0,
-  kFailure = 1,  ///< the run failed, or its golden check did
-  kUsage = 2,    ///< what was asked makes no sense: an unknown name, a bad value
+  kFailure = 1,  ///< the run failed, or its golden check did, or a file is damaged
+  kUsage = 2,    ///< what was asked makes no sense: an unknown name, a bad value, a missing file
 };
 
 class Command {
@@ -33,6 +33,8 @@ class Command {
   virtual std::string summary() const = 0;
   /// "precast run PROGRAM [OPTIONS]"
   virtual std::string usage() const = 0;
+  /// The command line whose help explains a mistake. Called after `Declare`, if that came so far.
+  virtual std::string help_line() const { return "precast " + name() + " --help"; }
   /// Adds options and help to `app`. `args` is what follows the command's name: options may depend
   /// on it.
   virtual void Declare(CLI::App& app, const std::vector<std::string>& args) = 0;

@@ -1,6 +1,7 @@
 #include "cli/command_line.h"
 
 #include "base/terminal.h"
+#include "cli/bench_command.h"
 #include "cli/list_command.h"
 #include "cli/names.h"
 #include "cli/output.h"
@@ -29,7 +30,8 @@ constexpr std::string_view kExamples =
     "  precast list                             programs and platforms\n"
     "  precast run vector_add                   the first program\n"
     "  precast run paged_attention --help       what it takes\n"
-    "  precast run qwen3 --prompt \"ROMEO:\"      generate text";
+    "  precast run qwen3 --prompt \"ROMEO:\"      generate text\n"
+    "  precast bench submit --n 10000           measure beside other runtimes";
 
 std::string Indented(std::string text) {
   for (size_t at = 0; (at = text.find('\n', at)) != std::string::npos; ++at) {
@@ -105,10 +107,14 @@ void SetUp(CLI::App& app, const std::string& usage) {
   app.formatter(std::make_shared<HelpFormatter>(usage));
 }
 
-int RunCommandLine(Command& command, const std::vector<std::string>& args, Output& output) {
+// `help_line` is kept up to date with what is known about the command line.
+int RunCommandLine(Command& command, const std::vector<std::string>& args, Output& output,
+                   std::string& help_line) {
+  help_line = command.help_line();
   CLI::App app(command.summary(), "precast " + command.name());
   SetUp(app, command.usage());
   command.Declare(app, args);
+  help_line = command.help_line();
   std::vector<std::string> reversed = SplitEmptyValues(args);  // what CLI11 wants
   std::reverse(reversed.begin(), reversed.end());
   try {
@@ -125,18 +131,20 @@ int RunCommandLine(Command& command, const std::vector<std::string>& args, Outpu
   return command.Run(output);
 }
 
-int Dispatch(const std::vector<std::string>& args, const Programs& programs, Output& output) {
+int Dispatch(const std::vector<std::string>& args, const Programs& programs, Output& output,
+             std::string& help_line) {
   std::vector<std::unique_ptr<Command>> commands;
   commands.push_back(std::make_unique<RunCommand>(programs));
   commands.push_back(std::make_unique<ListCommand>(programs));
   commands.push_back(std::make_unique<ProbeCommand>());
+  commands.push_back(std::make_unique<BenchCommand>());
 
   if (!args.empty() && !args[0].starts_with("-")) {
     std::vector<std::string> names;
     for (const auto& command : commands) {
       names.push_back(command->name());
       if (names.back() == args[0]) {
-        return RunCommandLine(*command, {args.begin() + 1, args.end()}, output);
+        return RunCommandLine(*command, {args.begin() + 1, args.end()}, output, help_line);
       }
     }
     FailUnknown("command", args[0], names);
@@ -172,17 +180,16 @@ int Dispatch(const std::vector<std::string>& args, const Programs& programs, Out
 }  // namespace
 
 int Main(const std::vector<std::string>& args, const Programs& programs) {
+  std::string help_line = "precast --help";
   try {
     Output output(stdout);
-    return Dispatch(args, programs, output);
+    return Dispatch(args, programs, output, help_line);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::usage) {
       PrintError(error.message(), "");
       return kFailure;
     }
-    bool command = !args.empty() && (args[0] == "run" || args[0] == "list" || args[0] == "probe");
-    PrintError(error.message(),
-               command ? fmt::format(". See precast {} --help", args[0]) : ". See precast --help");
+    PrintError(error.message(), ". See " + help_line);
     return kUsage;
   } catch (const std::exception& error) {
     PrintError(error.what(), "");

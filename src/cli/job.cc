@@ -30,13 +30,26 @@ const Case& FindCase(const Program& program, const std::string& name) {
 
 namespace {
 
+// What a case does not find, a file above all, the user named wrongly.
+std::unique_ptr<CaseRun> Make(const Case& kase, const CaseContext& context) {
+  try {
+    return kase.make(context);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::not_found) throw;
+    throw Error(ErrorCode::usage, error.message(), error.location());
+  }
+}
+
 JobResult RunRounds(Worker& worker, const Program& program, const Case& kase, const Params& params,
                     const JobOptions& options, Progress& progress, const Log& log) {
   JobResult result;
   bool check = options.golden && !options.run.skip_device_run;
   progress.Show(fmt::format("preparing {}, case {}", program.name, kase.name));
-  std::unique_ptr<CaseRun> run =
-      kase.make({.worker = worker, .params = params, .golden = check, .stream = options.stream});
+  std::unique_ptr<CaseRun> run = Make(kase, {.worker = worker,
+                                             .params = params,
+                                             .golden = check,
+                                             .execute = !options.run.skip_device_run,
+                                             .stream = options.stream});
 
   RunOptions run_options = options.run;
   run->Adjust(run_options);
@@ -56,6 +69,7 @@ JobResult RunRounds(Worker& worker, const Program& program, const Case& kase, co
   progress.Pause();
   if (const std::string* text = run->Text()) result.text = *text;
   result.summary = run->Summary();
+  result.facts = run->Facts();
   return result;
 }
 

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace precast {
@@ -29,16 +30,18 @@ struct JobOptions {
 
 struct JobResult {
   std::vector<RunReport> rounds;
-  std::optional<GoldenResult> golden;  ///< none when it was skipped
+  std::optional<GoldenResult> golden;  ///< none when the user skipped it
   std::optional<std::string> text;     ///< of jobs that make text
   std::string summary;
+  std::vector<std::pair<std::string, std::string>> facts;  ///< what the case adds to the document
 };
 
 /// The case of that name; an empty name is the first. Throws `Error{usage}` that lists the cases.
 const Case& FindCase(const Program& program, const std::string& name);
 
 /// Makes the case, runs its rounds, checks the results. Throws what fails on the way; a golden
-/// check that fails is a result, not an error. `program` must be loaded on `worker`.
+/// check that fails is a result, not an error. A file that the case needs and that is not there is
+/// an error of usage. `program` must be loaded on `worker`.
 JobResult RunJob(Worker& worker, const Program& program, const Case& kase, const Params& params,
                  const JobOptions& options, Progress& progress, const Log& log);
 

@@ -7,8 +7,10 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <string_view>
+#include <utility>
 
 namespace precast::cli {
 namespace {
@@ -49,6 +51,7 @@ std::string WhichRound(const JobResult& result, size_t index) {
 std::string GoldenLine(const Output& output, const JobResult& result) {
   if (!result.golden) return "golden: skipped\n";
   const GoldenResult& golden = *result.golden;
+  if (golden.skipped) return fmt::format("golden: skipped, {}\n", golden.detail);
   std::string line =
       fmt::format("golden: {}, max abs error {:.2g}",
                   golden.pass ? output.Green("pass") : output.Red("fail"), golden.max_abs_err);
@@ -58,6 +61,31 @@ std::string GoldenLine(const Output& output, const JobResult& result) {
 
 Json Named(const JobNames& names) {
   return {{"program", names.program}, {"case", names.case_name}, {"platform", names.platform}};
+}
+
+// Microseconds with three decimals: what a clock tells, and no more digits than that. The modelled
+// clock is exact.
+double Rounded(double us) { return std::round(us * 1000) / 1000; }
+
+void RoundTimes(Json& json) {
+  if (json.is_number_float()) json = Rounded(json.get<double>());
+  if (json.is_array()) {
+    for (Json& part : json) RoundTimes(part);
+  } else if (json.is_object()) {
+    for (auto& [key, part] : json.items()) {
+      if (!key.starts_with("modelled")) RoundTimes(part);
+    }
+  }
+}
+
+Json RoundJson(const RunReport& report) {
+  Json json = Json::parse(ToJson(report));
+  json["total_us"] = report.total_us;
+  json["in_kernels_us"] = report.in_kernels_us >= 0 ? Json(report.in_kernels_us) : Json();
+  json["threads"] = report.threads;
+  json["warnings"] = report.warnings;
+  RoundTimes(json);
+  return json;
 }
 
 // Text may be cut inside a character or hold any bytes; the document must be valid UTF-8.
@@ -86,7 +114,11 @@ void PrintTable(Output& output, const JobNames& names, const JobResult& result) 
   if (!result.rounds.empty()) {
     size_t index = TypicalRound(result);
     const RunReport& report = result.rounds[index];
-    if (report.threads > 0) {
+    if (names.execution == "oracle") {
+      output.Write(", by the oracle");
+    } else if (names.execution == "skipped") {
+      output.Write(", not executed");
+    } else if (report.threads > 0) {
       output.Write(", " + Plural(static_cast<uint64_t>(report.threads), "thread"));
     }
     output.Write(", " + Plural(result.rounds.size(), "round") + "\n");
@@ -106,17 +138,18 @@ void PrintTable(Output& output, const JobNames& names, const JobResult& result) 
 
 std::string JsonDocument(const JobNames& names, const JobResult& result) {
   Json json = Named(names);
-  if (result.golden) {
-    json["golden"] = result.golden->pass ? "pass" : "fail";
-    json["max_abs_err"] = result.golden->max_abs_err;
-  } else {
-    json["golden"] = "skipped";
-    json["max_abs_err"] = nullptr;
+  json["execution"] = names.execution;
+  bool checked = result.golden && !result.golden->skipped;
+  json["golden"] = !checked ? "skipped" : result.golden->pass ? "pass" : "fail";
+  json["max_abs_err"] = checked ? Json(result.golden->max_abs_err) : Json();
+  if (result.golden && !result.golden->detail.empty()) {
+    json["golden_detail"] = result.golden->detail;
   }
   if (result.text) json["text"] = *result.text;
-  json["rounds"] = Json::array();
-  for (const RunReport& report : result.rounds)
-    json["rounds"].push_back(Json::parse(ToJson(report)));
+  for (const auto& [key, value] : result.facts) json.emplace(key, value);
+  Json rounds = Json::array();
+  for (const RunReport& report : result.rounds) rounds.push_back(RoundJson(report));
+  json["rounds"] = std::move(rounds);
   return Dump(json);
 }
 

@@ -16,6 +16,7 @@ class Output;
 /// What was run, as the user named it.
 struct JobNames {
   std::string program, case_name, platform;
+  std::string execution = "scheduler";  ///< or "oracle", or "skipped"
 };
 
 /// The round that stands for all in a table: of jobs that make text the last one, else the one of
@@ -25,7 +26,8 @@ size_t TypicalRound(const JobResult& result);
 /// What was run, the phases of one round, the golden check, the case's own lines.
 void PrintTable(Output& output, const JobNames& names, const JobResult& result);
 
-/// {"program","case","platform","golden","max_abs_err","text"?,"rounds"}
+/// {"program","case","platform","execution","golden","max_abs_err","golden_detail"?,"text"?, what
+/// the case adds, "rounds"}; docs/report.md has them all.
 std::string JsonDocument(const JobNames& names, const JobResult& result);
 /// {"program","case","platform","error":{"code","message"}}
 std::string JsonDocument(const JobNames& names, const Error& error);

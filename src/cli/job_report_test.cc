@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-const JobNames kNames = {"bgemm", "small", "cpu"};
+const JobNames kNames = {"bgemm", "small", "cpu", "scheduler"};
 
 JobResult Result(std::initializer_list<double> times) {
   JobResult result;
@@ -29,10 +29,12 @@ JobResult Result(std::initializer_list<double> times) {
   return result;
 }
 
-std::string Table(const JobResult& result) {
+std::string Table(const JobResult& result, const std::string& execution = "scheduler") {
   std::FILE* file = std::tmpfile();
   Output output(file);
-  PrintTable(output, kNames, result);
+  JobNames names = kNames;
+  names.execution = execution;
+  PrintTable(output, names, result);
   output.Flush();
   std::string text(static_cast<size_t>(std::ftell(file)), '\0');
   std::rewind(file);
@@ -78,6 +80,47 @@ TEST(JobReport, TableOfAFailedCheckShowsTheDifference) {
   JobResult result = Result({2000});
   result.golden = GoldenResult{false, 3, "z[1] is 4, expected 1"};
   EXPECT_TRUE(Table(result).ends_with("golden: fail, max abs error 3; z[1] is 4, expected 1\n"));
+}
+
+TEST(JobReport, TableSaysWhoExecuted) {
+  EXPECT_TRUE(
+      Table(Result({1}), "oracle").starts_with("bgemm, case small, on cpu, by the oracle, "))
+      << "no threads";
+  EXPECT_TRUE(Table(Result({1}), "skipped")
+                  .starts_with("bgemm, case small, on cpu, not executed, 1 round"));
+}
+
+TEST(JobReport, ACheckThatHadNothingToCompareIsSkipped) {
+  JobResult result = Result({1});
+  result.golden = {.detail = "no token", .skipped = true};
+  EXPECT_TRUE(Table(result).ends_with("\ngolden: skipped, no token\n"));
+  Json json = Json::parse(JsonDocument(kNames, result));
+  EXPECT_EQ(json["golden"], "skipped");
+  EXPECT_EQ(json["golden_detail"], "no token");
+  EXPECT_TRUE(json["max_abs_err"].is_null());
+}
+
+TEST(JobReport, RoundsHaveTimesOfThreeDecimals) {
+  JobResult result = Result({1234.56789});
+  result.rounds[0][Phase::execute].wall_us = 0.12345;
+  result.rounds[0].warnings = {"slow"};
+  Json round = Json::parse(JsonDocument(kNames, result))["rounds"][0];
+  EXPECT_EQ(round["total_us"], 1234.568);
+  EXPECT_EQ(round["phases"]["execute"]["wall_us"], 0.123);
+  EXPECT_EQ(round["threads"], 2);
+  EXPECT_EQ(round["warnings"], Json::array({"slow"}));
+  EXPECT_TRUE(round["in_kernels_us"].is_null()) << "not measured";
+  result.rounds[0].in_kernels_us = 7.00049;
+  round = Json::parse(JsonDocument(kNames, result))["rounds"][0];
+  EXPECT_EQ(round["in_kernels_us"], 7);
+}
+
+TEST(JobReport, FactsOfTheCaseAreKeys) {
+  JobResult result = Result({1});
+  result.facts = {{"stopped", "context"}, {"program", "mine"}};
+  Json json = Json::parse(JsonDocument(kNames, result));
+  EXPECT_EQ(json["stopped"], "context");
+  EXPECT_EQ(json["program"], "bgemm") << "the document's own keys stay";
 }
 
 TEST(JobReport, Document) {

@@ -4,10 +4,11 @@
 #include "cli/command.h"
 #include "cli/job.h"
 
+#include <precast/error.h>
 #include <precast/worker.h>
 
-#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,11 +28,13 @@ class RunCommand : public Command {
   std::string name() const override { return "run"; }
   std::string summary() const override { return "Run a program and report where the time went"; }
   std::string usage() const override { return "precast run PROGRAM [OPTIONS]"; }
+  std::string help_line() const override;
   void Declare(CLI::App& app, const std::vector<std::string>& args) override;
   int Run(Output& output) override;
 
  private:
   const Program& FindProgram(const std::string& name);
+  static Bytes ParseBytesOf(const char* option, const std::string& text);
   void DeclareParameters(CLI::App& app);
   Params MakeParams() const;
   JobResult RunOn(Worker& worker, const Case& kase, const Params& params, Output& output,
@@ -41,6 +44,7 @@ class RunCommand : public Command {
   const Programs& programs_;
   std::unique_ptr<Worker> describer_;  // holds a shared library open while its options are parsed
   const Program* program_ = nullptr;
+  std::optional<Error> load_error_;  // of a file that is there and is no program
 
   std::string program_name_;
   std::string platform_ = "cpu";
@@ -49,7 +53,8 @@ class RunCommand : public Command {
   std::string golden_ = "check";
   std::string log_level_ = "warn";
   std::string host_views_ = "cache";
-  uint64_t host_view_budget_ = WorkerOptions().host_view_budget;
+  std::string host_view_budget_ = "1G";
+  std::string heap_ = "256M";
   int rounds_ = 0;
   int threads_ = 0;
   bool skip_device_run_ = false;

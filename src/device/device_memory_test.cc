@@ -1,9 +1,9 @@
 #include "device/device_memory.h"
 
 #include "base/tensor_access.h"
-#include "device/faulty_driver.h"
 #include "platforms/sim/profile.h"
 #include "platforms/sim/sim_driver.h"
+#include "support/faulty_driver.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

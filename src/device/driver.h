@@ -69,6 +69,7 @@ struct Outcome {
   /// A kernel of this launch was given up and may still write: its memory must not be used again
   /// before `Settled` says so.
   bool quarantined = false;
+  std::chrono::steady_clock::time_point ended;  // on the device; unset: not known
 };
 
 class Driver {
@@ -99,6 +100,9 @@ class Driver {
   /// Makes kernels [first, first + size) known. Indices are never reused.
   virtual void LoadKernels(uint32_t first, std::span<const Kernel> kernels) = 0;
 
+  /// A launch like this one (its image is of no interest) will follow soon: gets ready, e.g. starts
+  /// threads. Never fails where `Execute` would not. Optional.
+  virtual void Prepare(const Launch& /*launch*/) {}
   /// Starts executing an image; returns before it has ended.
   virtual Ticket Execute(const Launch& launch) = 0;
   /// Waits for a launch and those before it, taking part in the work where that is possible. False
@@ -109,6 +113,9 @@ class Driver {
   /// Whether every kernel of a collected launch has returned. Optional: a device whose kernels are
   /// never given up says yes.
   virtual bool Settled(Ticket /*ticket*/) { return true; }
+  /// Whether the calling thread is inside a kernel of this device, so that waiting for a launch
+  /// would never end. Optional: a device whose kernels are no threads of the host says no.
+  virtual bool InKernel() const { return false; }
 
   /// The last call: after views, pinned memory and allocations have been released.
   virtual void Reset() = 0;

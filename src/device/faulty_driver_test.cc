@@ -1,4 +1,4 @@
-#include "device/faulty_driver.h"
+#include "support/faulty_driver.h"
 
 #include "platforms/registry.h"
 
@@ -93,6 +93,23 @@ TEST_F(FaultyDriverTest, EveryCallHasAName) {
   for (size_t i = 0; i < kCalls; ++i) EXPECT_FALSE(Name(static_cast<Call>(i)).empty());
   EXPECT_EQ(Name(Call::reset), "reset");
   EXPECT_EQ(static_cast<size_t>(Call::reset), kCalls - 1);
+}
+
+TEST_F(FaultyDriverTest, ALostDeviceStaysLost) {
+  Address address = driver_.Allocate(64);
+  driver_.LoseFrom(2);
+  driver_.Fill(address, 3, 64);
+  for (int i = 0; i < 3; ++i) {
+    try {
+      driver_.Fill(address, 4, 64);
+      ADD_FAILURE();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::device_lost);
+    }
+  }
+  EXPECT_THROW(driver_.Free(address), Error) << "passed on all the same";
+  driver_.FailNone();
+  EXPECT_EQ(driver_.properties().memory_in_use, 0u);
 }
 
 }  // namespace

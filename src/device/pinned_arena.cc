@@ -17,13 +17,7 @@ constexpr uint64_t RoundUp(uint64_t bytes) {
 
 }  // namespace
 
-PinnedArena::~PinnedArena() {
-  try {
-    Release();
-  } catch (const std::exception&) {
-    // The block is the driver's problem now; a destructor has nobody to tell.
-  }
-}
+PinnedArena::~PinnedArena() { Release(); }
 
 PinnedArena::PinnedArena(PinnedArena&& other) noexcept
     : driver_(other.driver_),
@@ -49,8 +43,8 @@ char* PinnedArena::TryPinned(uint64_t bytes) {
   }
 }
 
-void PinnedArena::Reserve(uint64_t bytes, uint64_t used) {
-  if (bytes <= capacity_) return;
+std::optional<Error> PinnedArena::Reserve(uint64_t bytes, uint64_t used) {
+  if (bytes <= capacity_) return std::nullopt;
   if (bytes > kMost) {
     Fail(ErrorCode::out_of_memory, "an arena of {} bytes; allowed: at most {}", bytes, kMost);
   }
@@ -75,19 +69,26 @@ void PinnedArena::Reserve(uint64_t bytes, uint64_t used) {
   old.data_ = std::exchange(data_, block);
   old.capacity_ = std::exchange(capacity_, capacity);
   old.pinned_ = std::exchange(pinned_, pinned);
-  old.Release();
+  return old.Release();
 }
 
-void PinnedArena::Release() {
+std::optional<Error> PinnedArena::Release() noexcept {
   char* block = std::exchange(data_, nullptr);
   capacity_ = 0;
   bool was_pinned = std::exchange(pinned_, true);
-  if (block == nullptr) return;
-  if (was_pinned) {
-    driver_->FreePinned(block);
-  } else {
+  if (block == nullptr) return std::nullopt;
+  if (!was_pinned) {
     std::free(block);
+    return std::nullopt;
   }
+  try {
+    driver_->FreePinned(block);
+  } catch (const Error& error) {
+    return error;
+  } catch (const std::exception&) {
+    return Error(ErrorCode::internal, "not an Error");  // short, so that it needs no memory
+  }
+  return std::nullopt;
 }
 
 }  // namespace precast::device

@@ -11,6 +11,7 @@
 #include "device/driver.h"
 
 #include <cstdint>
+#include <optional>
 
 namespace precast::device {
 
@@ -27,8 +28,9 @@ class PinnedArena {
   /// Makes the capacity at least `bytes`, and keeps the first `used` bytes of the block. When it
   /// grows, it at least doubles, and data() changes. Requires: used <= capacity().
   /// Throws `Error{out_of_memory}` when ordinary memory is refused as well, and passes on
-  /// `Error{device_lost}`; then the block is as it was.
-  void Reserve(uint64_t bytes, uint64_t used);
+  /// `Error{device_lost}`; then the block is as it was. Gives the error met in giving back the old
+  /// block, if any: the new one is in place then.
+  std::optional<Error> Reserve(uint64_t bytes, uint64_t used);
 
   /// Null before the first Reserve.
   char* data() const { return data_; }
@@ -36,8 +38,8 @@ class PinnedArena {
   /// Whether the block is pinned; true when there is none.
   bool pinned() const { return pinned_; }
 
-  /// Gives the block back.
-  void Release();
+  /// Gives the block back; it is no longer the arena's in any case. Gives the error met, if any.
+  std::optional<Error> Release() noexcept;
 
  private:
   /// Null when the driver refuses.

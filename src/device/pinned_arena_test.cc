@@ -1,8 +1,8 @@
 #include "device/pinned_arena.h"
 
-#include "device/faulty_driver.h"
 #include "platforms/sim/profile.h"
 #include "platforms/sim/sim_driver.h"
+#include "support/faulty_driver.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -168,21 +168,36 @@ TEST_F(PinnedArenaTest, AbsurdSizesAreErrorsAndChangeNothing) {
 }
 
 TEST_F(PinnedArenaTest, NothingLeaksWhateverCallFails) {
+  int errors = 0;
   for (uint64_t n = 1; n < 12; ++n) {
     driver_.FailNth(n, ErrorCode::io);
     {
       PinnedArena arena(&driver_);
       for (uint64_t bytes = 1000; bytes < 10'000'000; bytes *= 4) {
-        try {
-          arena.Reserve(bytes, arena.capacity());
-        } catch (const Error&) {  // the old block could not be given back; the new one is in place
-        }
+        uint64_t blocks = driver_.calls(Call::free_pinned);
+        bool struck = driver_.struck();
+        std::optional<Error> error = arena.Reserve(bytes, arena.capacity());
+        bool failed = driver_.struck() && !struck && driver_.calls(Call::free_pinned) > blocks;
+        EXPECT_TRUE(!error.has_value() || failed) << error->message();
+        errors += error.has_value();
         ASSERT_GE(arena.capacity(), bytes);
         std::memset(arena.data(), 1, arena.capacity());
       }
     }
     EXPECT_EQ(pinned_blocks(), 0u) << n;
   }
+  EXPECT_GT(errors, 0) << "an old block that can't be given back is reported";
+}
+
+TEST_F(PinnedArenaTest, ReleaseReportsWhatItMet) {
+  PinnedArena arena(&driver_);
+  arena.Reserve(100, 0);
+  driver_.FailNth(1, ErrorCode::io, {Call::free_pinned});
+  std::optional<Error> error = arena.Release();
+  ASSERT_TRUE(error.has_value());
+  EXPECT_EQ(error->code(), ErrorCode::io);
+  EXPECT_EQ(arena.data(), nullptr);
+  EXPECT_FALSE(arena.Release().has_value());
 }
 
 }  // namespace

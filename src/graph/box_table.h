@@ -68,8 +68,9 @@ class BoxTable {
  private:
   [[gnu::noinline]] void Add(uint32_t id, const abi::Layout& layout) {
     if (id >= learned_.size()) {
-      learned_.resize(std::max<size_t>({size_t{id} + 1, learned_.size() * 2, 64}));
-      boxes_.resize(learned_.size());
+      size_t size = std::max<size_t>({size_t{id} + 1, learned_.size() * 2, 64});
+      boxes_.resize(size);
+      learned_.resize(size);  // last: an id below its size has a box
     }
     boxes_[id] = Normalize(layout);
     learned_[id] = epoch_;

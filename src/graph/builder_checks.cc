@@ -88,6 +88,7 @@ void Builder::GrowFor(const TaskSpec& spec, size_t arguments, uint64_t end) {
 
 /// Called while an exception is handled that left the tables half changed.
 void Builder::Break(const TaskSpec& spec) {
+  broken_.emplace(ErrorCode::out_of_memory, "no memory");  // short enough to need none
   try {
     throw;
   } catch (const Error& error) {

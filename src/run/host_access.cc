@@ -45,16 +45,22 @@ void HostAccess::Begin(HostViewPolicy policy) {
 
 Tensor HostAccess::Import(const Tensor& tensor, bool read_only) {
   device::Claimed claimed = memory_->Claim(tensor);
+  struct Pin {  // until uses_ has it
+    device::DeviceMemory* memory;
+    uint32_t index;
+    ~Pin() {
+      if (memory != nullptr) memory->Release(index);
+    }
+  } pin{memory_, claimed.index};
   if (claimed.index >= imported_.size()) imported_.resize(claimed.index + 1);
   Imported& known = imported_[claimed.index];
-  if (known.serial == graph_->serial()) {
-    memory_->Release(claimed.index);  // one pin a run is enough
-  } else {
+  if (known.serial != graph_->serial()) {  // else it is pinned already, and once a run is enough
     uint32_t slot = graph_->AddSlot();
     uint32_t buffer = graph_->AddBuffer(Builder::BufferKind::device, slot, 0, claimed.bytes, false);
-    uses_.push_back({claimed.index, buffer, claimed.address, claimed.bytes});
-    known = {graph_->serial(), static_cast<uint32_t>(uses_.size() - 1)};
     use_of_buffer_.resize(buffer + 1);
+    uses_.push_back({claimed.index, buffer, claimed.address, claimed.bytes});
+    pin.memory = nullptr;
+    known = {graph_->serial(), static_cast<uint32_t>(uses_.size() - 1)};
     use_of_buffer_[buffer] = static_cast<uint32_t>(uses_.size());
   }
   return graph_->MakeTensor(tensor, uses_[known.use].buffer, TensorAccess::Offset(tensor),

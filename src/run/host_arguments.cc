@@ -136,23 +136,51 @@ std::pair<uint64_t, uint64_t> HostArguments::StageIn(device::Driver& driver,
   return {copies, bytes};
 }
 
+bool HostArguments::ComesBack(const Argument& argument, const graph::Builder& graph) const {
+  const Span& span = spans_[argument.span];
+  return Writes(argument.direction) &&
+         (graph.buffer(span.buffer).is(graph::Buffer::kModified) || span.copy);
+}
+
+/// Says which arguments hold results already when copying one back failed.
+void HostArguments::FailCopyBack(const Error& error, const Argument& failed, uint64_t copied,
+                                 const graph::Builder& graph) const {
+  std::string message =
+      fmt::format("argument {} of the run was not copied back: {}", failed.index, error.message());
+  if (copied > 0) {
+    std::string before;
+    for (const Argument& argument : arguments_) {
+      if (&argument == &failed) break;
+      if (ComesBack(argument, graph)) before += fmt::format(" {}", argument.index);
+    }
+    message += fmt::format("; these hold their results already:{}", before);
+  }
+  throw Error(error.code(), std::move(message), error.location());
+}
+
 std::pair<uint64_t, uint64_t> HostArguments::CopyBack(device::Driver& driver,
                                                       device::Address staging,
                                                       const graph::Builder& graph) {
   uint64_t copies = 0, bytes = 0;
   for (const Argument& argument : arguments_) {
-    Span& span = spans_[argument.span];
-    // Written arguments have their span to themselves.
-    if (!Writes(argument.direction)) continue;
-    if (!graph.buffer(span.buffer).is(graph::Buffer::kModified) && !span.copy) continue;
+    if (!ComesBack(argument, graph)) continue;
+    Span& span = spans_[argument.span];  // which written arguments have to themselves
     device::Address source = staging + span.device_offset;
-    if (argument.tensor.is_contiguous()) {
-      driver.CopyToHost(span.begin, source, span.bytes);
-    } else {
-      // What lies between the elements is not the run's to write.
-      scattered_.resize(span.bytes);
-      driver.CopyToHost(scattered_.data(), source, span.bytes);
-      CopyElements(argument.tensor, scattered_.data(), span.begin);
+    try {
+      if (argument.tensor.is_contiguous()) {
+        driver.CopyToHost(span.begin, source, span.bytes);
+      } else {
+        // What lies between the elements is not the run's to write.
+        scattered_.resize(span.bytes);
+        driver.CopyToHost(scattered_.data(), source, span.bytes);
+        CopyElements(argument.tensor, scattered_.data(), span.begin);
+      }
+    } catch (const Error& error) {
+      FailCopyBack(error, argument, copies, graph);
+    } catch (const std::bad_alloc&) {
+      FailCopyBack(Error(ErrorCode::out_of_memory,
+                         fmt::format("no host memory to copy {} bytes through", span.bytes)),
+                   argument, copies, graph);
     }
     ++copies;
     bytes += span.bytes;

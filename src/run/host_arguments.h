@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace precast::run {
@@ -58,11 +59,16 @@ class HostArguments {
   /// Copies what tasks may read, or leave as it is, to the device; gives (copies, bytes).
   std::pair<uint64_t, uint64_t> StageIn(device::Driver& driver, device::Address staging,
                                         const graph::Builder& graph);
-  /// Copies results to the caller's memory; gives (copies, bytes).
+  /// Copies results to the caller's memory; gives (copies, bytes). When a copy fails, the error
+  /// names the arguments that hold results already; the one that failed may hold a part of them.
   std::pair<uint64_t, uint64_t> CopyBack(device::Driver& driver, device::Address staging,
                                          const graph::Builder& graph);
 
  private:
+  bool ComesBack(const Argument& argument, const graph::Builder& graph) const;
+  [[noreturn]] void FailCopyBack(const Error& error, const Argument& failed, uint64_t copied,
+                                 const graph::Builder& graph) const;
+
   std::vector<Argument> arguments_;
   std::vector<Span> spans_;
   std::vector<uint32_t> order_;

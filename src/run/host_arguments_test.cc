@@ -1,8 +1,8 @@
 #include "run/host_arguments.h"
 
 #include "base/tensor_access.h"
-#include "device/faulty_driver.h"
 #include "platforms/sim/sim_driver.h"
+#include "support/faulty_driver.h"
 
 #include <gtest/gtest.h>
 
@@ -192,6 +192,37 @@ TEST_F(HostArgumentsTest, CopiesBackOnlyWhatATaskMayHaveWritten) {
   EXPECT_EQ(floats_[2], 2);
   EXPECT_EQ(floats_[22], -1);
   EXPECT_EQ(floats_[42], 42);
+  EXPECT_EQ(floats_[62], 62);
+}
+
+TEST_F(HostArgumentsTest, SaysWhatHoldsResultsAlreadyWhenACopyFails) {
+  for (uint32_t i = 0; i < 4; ++i) {
+    host_.Add(Part(20 * i, 10), i == 1 ? Direction::in : Direction::inout, i);
+  }
+  MakeSpans();
+  graph_.Submit({}, {inout(Get(0)), in(Get(1)), inout(Get(2)), inout(Get(3))});
+  Stage();
+  for (size_t span = 0; span < 4; ++span) SetOnDevice(span, 2, -1);
+  const std::vector<float> before = floats_;
+  auto message = [this](uint64_t n) -> std::string {
+    driver_.FailNth(n, ErrorCode::io, {Call::copy_to_host});
+    try {
+      host_.CopyBack(driver_, staging_, graph_);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::io);
+      return error.message();
+    }
+    return "";
+  };
+  EXPECT_EQ(message(1),
+            "argument 0 of the run was not copied back: injected failure of the driver call "
+            "copy_to_host");
+  EXPECT_EQ(floats_, before);
+  EXPECT_EQ(message(3),
+            "argument 3 of the run was not copied back: injected failure of the driver call "
+            "copy_to_host; these hold their results already: 0 2");
+  EXPECT_EQ(floats_[2], -1);
+  EXPECT_EQ(floats_[42], -1);
   EXPECT_EQ(floats_[62], 62);
 }
 

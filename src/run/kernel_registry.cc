@@ -38,8 +38,14 @@ uint32_t KernelRegistry::Index(const Kernel& kernel) {
   auto found = indices_.find(key);
   if (found != indices_.end()) return found->second;
   uint32_t index = static_cast<uint32_t>(kernels_.size());
-  driver_->LoadKernels(index, std::span(&kernel, 1));
+  // In this order: what fails half-way costs an index, and never uses one again.
   kernels_.push_back(kernel);
+  try {
+    driver_->LoadKernels(index, std::span(&kernel, 1));
+  } catch (...) {
+    kernels_.pop_back();
+    throw;
+  }
   indices_.emplace(key, index);
   return index;
 }

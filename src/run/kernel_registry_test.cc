@@ -1,7 +1,7 @@
 #include "run/kernel_registry.h"
 
-#include "device/faulty_driver.h"
 #include "platforms/sim/sim_driver.h"
+#include "support/faulty_driver.h"
 
 #include <gtest/gtest.h>
 

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <new>
 #include <utility>
 
 namespace precast::detail {
@@ -121,6 +122,10 @@ void RunBuilder::Orchestrate(const Orchestration& orchestration) {
   try {
     orchestration(orchestrator_, args_);
   } catch (const ReportedFatal&) {
+  } catch (const std::bad_alloc&) {
+    if (!fatal_) {
+      Fail(ErrorCode::out_of_memory, "the host ran out of memory during the orchestration");
+    }
   } catch (const Error& error) {
     if (!fatal_) {
       throw error.code() != ErrorCode::usage ? error

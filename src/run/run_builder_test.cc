@@ -2,14 +2,16 @@
 // uses, ranges for messages. The rest is tested through Worker in tests/.
 #include "run/run_builder.h"
 
+#include "base/failing_new_test.h"
 #include "device/device_memory.h"
-#include "device/faulty_driver.h"
 #include "platforms/sim/sim_driver.h"
+#include "support/faulty_driver.h"
 
 #include <gtest/gtest.h>
 
 #include <functional>
 #include <memory>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -92,6 +94,42 @@ TEST_F(RunBuilderTest, LetsGoAfterAFailedBegin) {
   EXPECT_THROW(Begin({in(a_), in(freed)}), Error);
   builder_.Release();
   EXPECT_TRUE(CanFree(a_));
+}
+
+/// Whatever allocation fails while arguments and imports are claimed.
+TEST_F(RunBuilderTest, LetsGoWhenMemoryRunsOut) {
+  bool struck = true;
+  for (uint64_t n = 1; struck; ++n) {
+    RunBuilder builder{RunDevice{&driver_, &memory_, &kernels_}};
+    Tensor a = memory_.Malloc({16}, DType::i32), b = memory_.Malloc({16}, DType::i32);
+    std::vector<Arg> args = {in(a), inout(b)};
+    uint32_t serial = ++serial_;
+    try {
+      test::FailNew fail(n);
+      struct Note {
+        test::FailNew& fail;
+        bool& struck;
+        ~Note() { struck = fail.struck(); }
+      } note{fail, struck};
+      builder.Begin(&image_, serial, 1 << 20, args, nullptr);
+    } catch (const std::bad_alloc&) {
+    }
+    builder.Release();
+    EXPECT_TRUE(CanFree(a)) << n;
+    EXPECT_TRUE(CanFree(b)) << n;
+  }
+}
+
+TEST_F(RunBuilderTest, MemoryThatRunsOutIsNotTheOrchestrationsFault) {
+  Begin({in(a_)});
+  try {
+    builder_.Orchestrate([](Orchestrator&, const Args&) { throw std::bad_alloc(); });
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::out_of_memory);
+    EXPECT_EQ(error.message(), "the host ran out of memory during the orchestration");
+  }
+  builder_.Release();
 }
 
 TEST_F(RunBuilderTest, LetsGoAfterAFailedOrchestration) {

@@ -3,6 +3,8 @@
 #include "graph/validator.h"
 
 #include <algorithm>
+#include <exception>
+#include <new>
 #include <utility>
 
 namespace precast::detail {
@@ -20,18 +22,22 @@ uint64_t AlignUp(uint64_t bytes) {
 RunContext::RunContext(const RunDevice& run_device)
     : device(run_device), arena(run_device.driver), builder(run_device) {
   image.grow = [this](graph::ImageMemory& self, uint64_t bytes, uint64_t used) {
-    arena.Reserve(bytes, used);
+    if (auto error = arena.Reserve(bytes, used)) failed_release = std::move(error);
     self.data = arena.data();
     self.capacity = arena.capacity();
   };
 }
 
-RunContext::~RunContext() { ReleaseDevice(); }
+RunContext::~RunContext() {
+  builder.Release();
+  ReleasePinned();
+  ReleaseDevice();
+}
 
 void RunContext::ReserveDevice(uint64_t bytes) {
   if (bytes <= block_bytes) return;
   uint64_t roomy = std::max(bytes, block_bytes + block_bytes / 2);
-  ReleaseDevice();
+  if (auto error = ReleaseDevice()) failed_release = std::move(error);
   try {
     block = device.driver->Allocate(roomy);
   } catch (const Error& error) {
@@ -42,20 +48,25 @@ void RunContext::ReserveDevice(uint64_t bytes) {
   block_bytes = roomy;
 }
 
-void RunContext::ReleaseDevice() noexcept {
-  if (block == 0) return;
-  try {
-    device.driver->Free(block);
-  } catch (const Error&) {
-    // The device has refused a free, so it is lost; the worker says so at its next call.
-  }
-  block = 0;
-  block_bytes = 0;
+std::optional<Error> RunContext::ReleasePinned() noexcept {
+  image.data = nullptr;
+  image.capacity = 0;
+  return arena.Release();
 }
 
-RunState::RunState(ContextOwner* owner, std::unique_ptr<RunContext> context,
-                   RunParameters parameters)
-    : owner_(owner), context_(std::move(context)), parameters_(parameters) {}
+std::optional<Error> RunContext::ReleaseDevice() noexcept {
+  block_bytes = 0;
+  device::Address released = std::exchange(block, 0);
+  if (released == 0) return std::nullopt;
+  try {
+    device.driver->Free(released);
+  } catch (const Error& error) {
+    return error;
+  } catch (const std::exception&) {
+    return Error(ErrorCode::internal, "not an Error");  // short, so that it needs no memory
+  }
+  return std::nullopt;
+}
 
 RunState::~RunState() { Detach(); }
 
@@ -75,31 +86,39 @@ void RunState::EndPhase(Phase phase, Moment* since, uint64_t bytes) {
 void RunState::CloseHostViews(Moment* since) {
   context_->builder.access().Close(&report_);
   EndPhase(Phase::host_view_close, since, 0);
-  report_.total_us = std::chrono::duration<double, std::micro>(since->wall - begun_).count();
 }
 
-Error RunState::WithChangedRanges(const Error& error) const {
-  std::string ranges = context_->builder.access().ChangedRanges();
-  if (ranges.empty()) return error;
-  return Error(error.code(),
-               fmt::format("{}; set_tensor_data had already changed {} of child memory",
-                           error.message(), ranges),
-               error.location());
+void RunState::NoteFailure() noexcept {
+  try {
+    try {
+      throw;
+    } catch (const Error& error) {
+      error_ = error;
+    } catch (const std::bad_alloc&) {
+      error_ = Error(ErrorCode::out_of_memory, "the host has no memory left for this run");
+    } catch (const std::exception& error) {
+      error_ = Error(ErrorCode::internal, error.what());
+    }
+    std::string ranges = context_->builder.access().ChangedRanges();
+    if (!ranges.empty()) {
+      error_ = Error(error_->code(),
+                     fmt::format("{}; set_tensor_data had already changed {} of child memory",
+                                 error_->message(), ranges),
+                     error_->location());
+    }
+  } catch (...) {  // no memory for the message: this one needs none
+    if (!error_) error_.emplace(ErrorCode::out_of_memory, "no host memory");
+  }
+  finished_ = true;
 }
 
 void RunState::Launch(const Orchestration& orchestration, ArgList args, const Program* program) {
   begun_ = Clock::now();
   try {
     Bind(orchestration, args, program);
-  } catch (const Error& error) {
-    finished_ = true;
-    error_ = WithChangedRanges(error);
-    Return(0);
-    throw Error(*error_);
-  } catch (const std::bad_alloc&) {
-    finished_ = true;
-    error_ = Error(ErrorCode::out_of_memory, "the host has no memory left for this run");
-    Return(0);
+  } catch (...) {
+    NoteFailure();
+    Return(ticket_);
     throw Error(*error_);
   }
 }
@@ -152,16 +171,23 @@ void RunState::Bind(const Orchestration& orchestration, ArgList args, const Prog
   const graph::Builder::Statistics& statistics = graph.statistics();
   report_.graph = {statistics.tasks, statistics.edges, statistics.blocks, sealed};
   report_.heap = {graph.heap().peak_bytes(), graph.heap().reused_bytes(), graph.heap_edges()};
-  report_.threads = parameters_.threads;
+  report_.threads = parameters_.options.oracle ? 1 : parameters_.threads;
   report_.assumed = parameters_.assumed;
   if (!context_->arena.pinned()) {
     report_.warnings.push_back(
         fmt::format("no pinned memory for {} bytes of image: sent from pageable memory", sealed));
   }
+  if (context_->failed_release) {
+    report_.warnings.push_back(
+        fmt::format("memory that was replaced by more was not given back: {}",
+                    context_->failed_release->message()));
+    context_->failed_release.reset();
+  }
   launched_ = since.wall;
   if (parameters_.options.skip_device_run) {
     finished_ = true;
     CloseHostViews(&since);
+    report_.total_us = std::chrono::duration<double, std::micro>(since.wall - begun_).count();
     Return(0);
     return;
   }
@@ -187,7 +213,20 @@ void RunState::Bind(const Orchestration& orchestration, ArgList args, const Prog
 
 bool RunState::Wait(std::chrono::nanoseconds timeout) {
   if (finished_) return true;
-  if (!context_->device.driver->Wait(ticket_, timeout)) return false;
+  device::Driver& driver = *context_->device.driver;
+  if (driver.InKernel()) {
+    Fail(
+        ErrorCode::invalid_argument,
+        "waiting for a run inside a kernel of the same worker, which would never end; wait outside "
+        "of kernels");
+  }
+  try {
+    if (!driver.Wait(ticket_, timeout)) return false;
+  } catch (...) {
+    NoteFailure();
+    Return(ticket_);  // the device may still be at it
+    return true;
+  }
   Finish();
   return true;
 }
@@ -199,45 +238,54 @@ const RunReport& RunState::Result() {
 }
 
 void RunState::Detach() noexcept {
-  try {
-    if (context_) Wait(std::chrono::nanoseconds::max());
-  } catch (const Error& error) {
-    if (!error_) error_ = error;
+  if (context_ && ticket_ != 0) {
+    try {
+      Wait(std::chrono::nanoseconds::max());
+    } catch (...) {
+      NoteFailure();
+    }
   }
-  Return(0);
+  Return(ticket_);  // unless the run has ended
   owner_ = nullptr;
 }
 
 /// After the device has ended the run.
-void RunState::Finish() {
-  device::Ticket quarantined = 0;
+void RunState::Finish() noexcept {
+  device::Ticket quarantined = ticket_;  // until its outcome is known
   try {
-    device::Outcome outcome = context_->device.driver->Collect(ticket_);
-    if (outcome.quarantined) quarantined = ticket_;
-    report_.in_kernels_us = outcome.in_kernels_us;
-    Moment since = Now();
-    since.wall = launched_;
-    EndPhase(Phase::execute, &since, 0);
-    if (!outcome.ok) {
-      error_ = WithChangedRanges(Error(outcome.code, outcome.message));
-    } else {
-      auto [copies, bytes] = context_->builder.host().CopyBack(*context_->device.driver, staging_,
-                                                               context_->builder.graph());
-      report_.copies.back = copies;
-      report_.copies.bytes += bytes;
-      EndPhase(Phase::copy_back, &since, bytes);
-    }
-    CloseHostViews(&since);
-  } catch (const Error& error) {
-    error_ = error;
+    Collect(&quarantined);
+  } catch (...) {
+    NoteFailure();
   }
   finished_ = true;
   Return(quarantined);
 }
 
+void RunState::Collect(device::Ticket* quarantined) {
+  device::Outcome outcome = context_->device.driver->Collect(ticket_);
+  if (!outcome.quarantined) *quarantined = 0;
+  report_.in_kernels_us = outcome.in_kernels_us;
+  // The run was over then, even if nobody asked for it until now.
+  Clock::time_point now = Clock::now();
+  Clock::time_point ended = outcome.ended == Clock::time_point() ? now : outcome.ended;
+  Moment since = Now();
+  report_[Phase::execute].wall_us =
+      std::chrono::duration<double, std::micro>(ended - launched_).count();
+  if (!outcome.ok) throw Error(outcome.code, outcome.message);
+  auto [copies, bytes] = context_->builder.host().CopyBack(*context_->device.driver, staging_,
+                                                           context_->builder.graph());
+  report_.copies.back = copies;
+  report_.copies.bytes += bytes;
+  EndPhase(Phase::copy_back, &since, bytes);
+  CloseHostViews(&since);
+  Clock::duration total = since.wall - begun_;
+  if (!parameters_.caller_waits) total -= now - ended;
+  report_.total_us = std::chrono::duration<double, std::micro>(total).count();
+}
+
 void RunState::Return(device::Ticket quarantined) noexcept {
   if (!context_) return;
-  context_->builder.Release();
+  if (quarantined == 0) context_->builder.Release();
   owner_->Return(this, std::move(context_), quarantined);
 }
 

@@ -3,7 +3,8 @@
 // Used by the worker: `Launch` on the orchestration's thread, then `Wait` and `Finish` on whichever
 // thread asks for the result. What a run needs of host and device memory is its RunContext, which
 // the worker keeps for the next run, so a warm run allocates nothing on the device and pins
-// nothing.
+// nothing. A context that the device may still write when its run is over is quarantined with all
+// that the run had claimed.
 //
 // Threads: one at a time.
 #pragma once
@@ -20,6 +21,7 @@
 #include <mutex>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace precast::detail {
@@ -33,9 +35,10 @@ struct RunContext {
 
   /// Makes the device block at least this large. Its bytes are then undefined.
   void ReserveDevice(uint64_t bytes);
-  /// Gives back pinned memory, then device memory. Idempotent.
-  void ReleasePinned() { arena.Release(); }
-  void ReleaseDevice() noexcept;
+  // Give back the image's memory, then the device block: in this order. Idempotent. They give the
+  // error met; what they release is gone all the same.
+  std::optional<Error> ReleasePinned() noexcept;
+  std::optional<Error> ReleaseDevice() noexcept;
 
   RunDevice device;
   device::PinnedArena arena;
@@ -43,7 +46,8 @@ struct RunContext {
   RunBuilder builder;
   device::Address block = 0;  // image, staging and graph heap
   uint64_t block_bytes = 0;
-  std::vector<abi::Slot> slots;  // of the run being bound
+  std::vector<abi::Slot> slots;         // of the run being bound
+  std::optional<Error> failed_release;  // of memory that was replaced by more, for the report
 };
 
 class RunState;
@@ -52,10 +56,10 @@ class RunState;
 class ContextOwner {
  public:
   virtual ~ContextOwner() = default;
-  /// A run is over and gives its context back. `quarantined`: a kernel of that launch may still
-  /// write the context's device memory; 0: none.
+  /// A run is over and gives its context back. `quarantined`: that launch may still write the
+  /// context's device memory and what the run claimed; 0: none.
   virtual void Return(RunState* run, std::unique_ptr<RunContext> context,
-                      device::Ticket quarantined) = 0;
+                      device::Ticket quarantined) noexcept = 0;
   /// Held while a run is launched and its uses are noted, so that copies see both or none.
   virtual std::mutex& launch_mutex() = 0;
 };
@@ -73,18 +77,22 @@ struct RunParameters {
 
 class RunState {
  public:
-  RunState(ContextOwner* owner, std::unique_ptr<RunContext> context, RunParameters parameters);
+  RunState(ContextOwner* owner, const RunParameters& parameters)
+      : owner_(owner), parameters_(parameters) {}
   /// Waits and finishes.
   ~RunState();
 
+  /// Before Launch, and from then on the run's, which returns it to the owner.
+  void set_context(std::unique_ptr<RunContext> context) { context_ = std::move(context); }
   /// Binds and starts the run. Throws what failed; the context has then been returned.
   void Launch(const Orchestration& orchestration, ArgList args, const Program* program);
 
-  /// True when the run has ended within `timeout`; its results are then in place.
+  /// True when the run has ended within `timeout`, well or not; its results are then in place.
+  /// Throws `invalid_argument` inside a kernel of the same device, where it would never end.
   bool Wait(std::chrono::nanoseconds timeout);
   /// Waits; gives the report or throws what failed the run.
   const RunReport& Result();
-  /// Waits, and lets go of the worker. Never throws.
+  /// Waits, and lets go of the worker.
   void Detach() noexcept;
 
  private:
@@ -95,14 +103,15 @@ class RunState {
   };
 
   void Bind(const Orchestration& orchestration, ArgList args, const Program* program);
-  void Finish();
-  void CopyBack();
+  void Finish() noexcept;
+  void Collect(device::Ticket* quarantined);
   void Return(device::Ticket quarantined) noexcept;
   Moment Now() const;
   /// Ends a phase that began at `*since`; the next one begins now.
   void EndPhase(Phase phase, Moment* since, uint64_t bytes);
   void CloseHostViews(Moment* since);
-  Error WithChangedRanges(const Error& error) const;
+  /// In a handler: the run has failed with the current exception.
+  void NoteFailure() noexcept;
 
   ContextOwner* owner_;
   std::unique_ptr<RunContext> context_;

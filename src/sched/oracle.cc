@@ -12,9 +12,14 @@ namespace precast::sched {
 
 namespace {
 
-void RunItems(const Instance& instance, const abi::Task* task, bool reverse) {
+void RunItems(const Instance& instance, const abi::Task* task, const OracleOptions& options) {
+  using Clock = std::chrono::steady_clock;
   uint64_t items = Items(instance, task);
-  for (uint64_t i = 0; i < items; ++i) RunItem(instance, task, reverse ? items - 1 - i : i);
+  Clock::time_point begin = options.in_kernels ? Clock::now() : Clock::time_point();
+  for (uint64_t i = 0; i < items; ++i) {
+    RunItem(instance, task, options.reverse_blocks ? items - 1 - i : i);
+  }
+  if (options.in_kernels) *options.in_kernels += Clock::now() - begin;
 }
 
 /// Calls visit(char* element) for each element of an argument, in row-major order.
@@ -91,17 +96,17 @@ Survivors FindPattern(const Instance& instance, const abi::Task* task, uint8_t p
   return found;
 }
 
-void RunPoisoned(const Instance& instance, const abi::Task* task, bool reverse) {
+void RunPoisoned(const Instance& instance, const abi::Task* task, const OracleOptions& options) {
   Snapshot snapshot(instance, task);
   constexpr uint8_t kFirst = 0xa5, kSecond = 0x5a;
   Poison(instance, task, kFirst);
-  RunItems(instance, task, reverse);
+  RunItems(instance, task, options);
   Survivors first = FindPattern(instance, task, kFirst);
   if (first.empty()) return;
   // An element may hold the pattern because the kernel computed it: try another pattern.
   snapshot.Restore();
   Poison(instance, task, kSecond);
-  RunItems(instance, task, reverse);
+  RunItems(instance, task, options);
   Survivors second = FindPattern(instance, task, kSecond);
   Survivors both;
   std::set_intersection(first.begin(), first.end(), second.begin(), second.end(),
@@ -123,9 +128,9 @@ void RunOracle(const Instance& instance, const OracleOptions& options, uint64_t*
       if (task->kernel != abi::kNoKernel && ShouldRun(instance, task)) {
         // A skipped or predicated task keeps its outputs' bytes, so it is never poisoned.
         if (options.poison_outputs && task->predicate == 0) {
-          RunPoisoned(instance, task, options.reverse_blocks);
+          RunPoisoned(instance, task, options);
         } else {
-          RunItems(instance, task, options.reverse_blocks);
+          RunItems(instance, task, options);
         }
       }
     } catch (...) {

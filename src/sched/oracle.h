@@ -4,6 +4,7 @@
 
 #include "sched/instance.h"
 
+#include <chrono>
 #include <cstdint>
 
 namespace precast::sched {
@@ -13,6 +14,8 @@ struct OracleOptions {
   /// Fill `out` tensors with a pattern before the task; an element that still holds it after the
   /// task ran with two different patterns fails the run.
   bool poison_outputs = false;
+  /// When set, the time inside kernels is added here.
+  std::chrono::nanoseconds* in_kernels = nullptr;
 };
 
 /// Throws what a kernel throws, as an Error that names the task. `completed` counts the tasks done.

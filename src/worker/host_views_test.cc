@@ -1,6 +1,6 @@
 // Host views when driver calls fail: the run says so, nothing leaks, the next run is right.
-#include "device/faulty_driver.h"
 #include "platforms/sim/sim_driver.h"
+#include "support/faulty_driver.h"
 #include "worker/worker_impl.h"
 
 #include <gmock/gmock.h>

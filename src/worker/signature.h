@@ -11,7 +11,8 @@ namespace precast::detail {
 /// Throws `invalid_argument` when the program lacks a part or its parts contradict each other.
 void CheckProgram(const Program& program);
 
-/// Throws `mismatch` that names the argument, what was found and what is allowed.
+/// Throws `mismatch` that names the argument, what was found and what is allowed. Requires: the
+/// program passes CheckProgram.
 void CheckSignature(const Program& program, ArgList args);
 
 /// Throws `invalid_argument` outside 1 … 256.

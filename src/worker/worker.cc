@@ -6,6 +6,7 @@
 #include <precast/worker.h>
 
 #include <algorithm>
+#include <new>
 #include <random>
 #include <utility>
 
@@ -69,11 +70,18 @@ WorkerImpl::~WorkerImpl() {
   auto report = [this](const std::optional<Error>& error) {
     if (error) log_.Warn("closing the worker: {}", error->message());
   };
+  ReleaseSettled();
   report(memory_->DropViews());
-  for (auto& context : contexts_) context->ReleasePinned();
-  for (auto& [context, ticket] : quarantined_) context->ReleasePinned();
-  for (auto& context : contexts_) context->ReleaseDevice();
-  for (auto& [context, ticket] : quarantined_) context->block = 0;  // a kernel may still write it
+  for (auto& context : contexts_) report(context->ReleasePinned());
+  for (Quarantined& entry : quarantined_) report(entry.context->ReleasePinned());
+  for (auto& context : contexts_) report(context->ReleaseDevice());
+  for (Quarantined& entry : quarantined_) {
+    entry.context->builder.Release();
+    entry.context->block = 0;  // the device may still write it
+  }
+  if (!quarantined_.empty()) {  // … and execute what is in them
+    for (DynamicLibrary& library : libraries_) library.KeepOpen();
+  }
   report(memory_->FreeAll());
   try {
     driver_->Reset();
@@ -89,38 +97,77 @@ std::unique_ptr<RunContext> WorkerImpl::TakeContext() {
     if (!contexts_.empty()) {
       std::unique_ptr<RunContext> context = std::move(contexts_.back());
       contexts_.pop_back();
+      ++taken_;
       return context;
     }
   }
-  return std::make_unique<RunContext>(RunDevice{driver_.get(), memory_.get(), &kernels_});
+  auto context = std::make_unique<RunContext>(RunDevice{driver_.get(), memory_.get(), &kernels_});
+  std::lock_guard lock(mutex_);
+  size_t all = contexts_.size() + quarantined_.size() + taken_ + 1;
+  contexts_.reserve(all);
+  quarantined_.reserve(all);
+  ++taken_;
+  return context;
 }
 
 void WorkerImpl::Return(RunState* run, std::unique_ptr<RunContext> context,
-                        device::Ticket quarantined) {
-  std::lock_guard lock(mutex_);
-  in_flight_.erase(run);
-  if (quarantined != 0) {
-    log_.Warn("a kernel of launch {} was given up; its memory is kept until it returns",
-              quarantined);
+                        device::Ticket quarantined) noexcept {
+  {
+    std::lock_guard lock(mutex_);
+    in_flight_.erase(run);
+    --taken_;
+    if (quarantined == 0) {
+      contexts_.push_back(std::move(context));
+      return;
+    }
     quarantined_.push_back({std::move(context), quarantined});
-  } else {
-    contexts_.push_back(std::move(context));
+  }
+  try {
+    log_.Warn("the device may still write the memory of launch {}: it is kept until that has ended",
+              quarantined);
+  } catch (const std::exception&) {
+    // No memory for the message.
   }
 }
 
-/// Frees what belonged to runs whose given-up kernels have returned. mutex_ held.
+/// Whether nothing of the launch goes on. mutex_ held.
+bool WorkerImpl::Settled(Quarantined& entry) {
+  try {
+    if (!entry.collected) {
+      if (!driver_->Wait(entry.ticket, std::chrono::nanoseconds(0))) return false;
+      entry.collected = true;
+      driver_->Collect(entry.ticket);
+    }
+  } catch (const Error&) {
+    // Its run has collected it, or the device is lost.
+  }
+  return entry.collected && driver_->Settled(entry.ticket);
+}
+
+/// Frees what belonged to runs that the device has been done with since. mutex_ held.
 void WorkerImpl::ReleaseSettled() {
-  std::erase_if(quarantined_,
-                [this](const Quarantined& entry) { return driver_->Settled(entry.ticket); });
+  std::erase_if(quarantined_, [this](Quarantined& entry) { return Settled(entry); });
+}
+
+void WorkerImpl::CheckNotInKernel(const char* call) const {
+  if (driver_->InKernel()) {
+    Fail(ErrorCode::invalid_argument,
+         "{} inside a kernel of the same worker (orchestrations and other threads may call it)",
+         call);
+  }
 }
 
 std::unique_ptr<RunState> WorkerImpl::Launch(const Orchestration& orchestration, ArgList args,
                                              const RunOptions& options, const Program* program,
-                                             bool caller_waits) {
+                                             bool caller_waits) try {
+  CheckNotInKernel(caller_waits ? "run" : "submit");
   if ((options.reverse_blocks || options.poison_outputs) && !options.oracle) {
     Fail(ErrorCode::invalid_argument, "reverse_blocks and poison_outputs need RunOptions::oracle");
   }
-  if (program != nullptr) CheckSignature(*program, args);
+  if (program != nullptr) {
+    CheckProgram(*program);
+    CheckSignature(*program, args);
+  }
   RunParameters parameters;
   do {  // 0 marks what belongs to no run
     parameters.serial = next_serial_.fetch_add(1, std::memory_order_relaxed);
@@ -134,13 +181,20 @@ std::unique_ptr<RunState> WorkerImpl::Launch(const Orchestration& orchestration,
   parameters.assumed = assumed_;
   parameters.host_views = options.host_views.value_or(options_.host_views);
   parameters.options = options;
-  auto run = std::make_unique<RunState>(this, TakeContext(), parameters);
+  driver_->Prepare({.threads = parameters.threads,
+                    .kernel_timeout = parameters.kernel_timeout,
+                    .caller_waits = caller_waits,
+                    .oracle = options.oracle});
+  auto run = std::make_unique<RunState>(this, parameters);
+  run->set_context(TakeContext());
   if (!caller_waits) {
     std::lock_guard lock(mutex_);
     in_flight_.insert(run.get());
   }
   run->Launch(orchestration, args, program);
   return run;
+} catch (const std::bad_alloc&) {
+  Fail(ErrorCode::out_of_memory, "the host has no memory left for another run");
 }
 
 const Program& WorkerImpl::Load(const Program& program) {
@@ -170,6 +224,7 @@ const Program& WorkerImpl::Load(const std::string& path) {
 template <typename Access>
 void WorkerImpl::WithMemory(const char* call, const Tensor& tensor, std::optional<Bytes> bytes,
                             bool writes, Access&& access) {
+  CheckNotInKernel(call);
   if (!tensor.is_contiguous()) {
     Fail(ErrorCode::invalid_argument, "{}: {} is not contiguous", call, tensor.ToString());
   }
@@ -184,11 +239,54 @@ void WorkerImpl::WithMemory(const char* call, const Tensor& tensor, std::optiona
     Fail(ErrorCode::out_of_range, "{}: {} bytes on the host for {} ({} bytes needed)", call, *bytes,
          tensor.ToString(), extent);
   }
-  std::lock_guard lock(launch_mutex_);
-  device::Ticket ticket =
-      writes ? memory_->LastUse(claimed.index) : memory_->LastWrite(claimed.index);
-  if (ticket != 0) driver_->Wait(ticket, std::chrono::nanoseconds::max());
-  access(claimed.address + TensorAccess::Offset(tensor), extent);
+  auto last = [&] {
+    return writes ? memory_->LastUse(claimed.index) : memory_->LastWrite(claimed.index);
+  };
+  auto await_last = [&] {
+    device::Ticket ticket = last();
+    if (ticket != 0) driver_->Wait(ticket, std::chrono::nanoseconds::max());
+    return ticket;
+  };
+  // Launches go on meanwhile. One that uses the tensor means another wait; should they never end,
+  // they have to let this call go first.
+  constexpr int kPatience = 8;
+  for (int waits = 1;; ++waits) {
+    device::Ticket awaited = await_last();
+    std::lock_guard lock(launch_mutex_);
+    if (last() != awaited) {
+      if (waits < kPatience) continue;
+      await_last();
+    }
+    access(claimed.address + TensorAccess::Offset(tensor), extent);
+    return;
+  }
+}
+
+void WorkerImpl::Free(const Tensor& tensor) {
+  {
+    std::lock_guard lock(mutex_);
+    ReleaseSettled();  // which may have pinned it
+  }
+  memory_->Free(tensor);
+}
+
+void WorkerImpl::CopyTo(const Tensor& device, const void* source, Bytes bytes) {
+  if (source == nullptr) Fail(ErrorCode::invalid_argument, "copy_to from a null pointer");
+  WithMemory("copy_to", device, bytes, true, [&](device::Address address, Bytes extent) {
+    driver_->CopyToDevice(address, source, extent);
+  });
+}
+
+void WorkerImpl::CopyFrom(void* target, const Tensor& device, Bytes bytes) {
+  if (target == nullptr) Fail(ErrorCode::invalid_argument, "copy_from to a null pointer");
+  WithMemory("copy_from", device, bytes, false, [&](device::Address address, Bytes extent) {
+    driver_->CopyToHost(target, address, extent);
+  });
+}
+
+void WorkerImpl::Memset(const Tensor& device, uint8_t value) {
+  WithMemory("memset", device, {}, true,
+             [&](device::Address address, Bytes extent) { driver_->Fill(address, value, extent); });
 }
 
 WorkerProperties WorkerImpl::properties() {
@@ -241,27 +339,17 @@ Tensor Worker::malloc(const Shape& shape, DType dtype) {
   return impl_->memory().Malloc(shape, dtype);
 }
 
-void Worker::free(const Tensor& tensor) { impl_->memory().Free(tensor); }
+void Worker::free(const Tensor& tensor) { impl_->Free(tensor); }
 
 void Worker::copy_to(const Tensor& device, const void* source, Bytes bytes) {
-  if (source == nullptr) Fail(ErrorCode::invalid_argument, "copy_to from a null pointer");
-  impl_->WithMemory("copy_to", device, bytes, true, [&](device::Address address, Bytes extent) {
-    impl_->driver().CopyToDevice(address, source, extent);
-  });
+  impl_->CopyTo(device, source, bytes);
 }
 
 void Worker::copy_from(void* target, const Tensor& device, Bytes bytes) {
-  if (target == nullptr) Fail(ErrorCode::invalid_argument, "copy_from to a null pointer");
-  impl_->WithMemory("copy_from", device, bytes, false, [&](device::Address address, Bytes extent) {
-    impl_->driver().CopyToHost(target, address, extent);
-  });
+  impl_->CopyFrom(target, device, bytes);
 }
 
-void Worker::memset(const Tensor& device, uint8_t value) {
-  impl_->WithMemory("memset", device, {}, true, [&](device::Address address, Bytes extent) {
-    impl_->driver().Fill(address, value, extent);
-  });
-}
+void Worker::memset(const Tensor& device, uint8_t value) { impl_->Memset(device, value); }
 
 uint64_t Worker::address(const Tensor& device) const { return impl_->memory().Of(device); }
 

@@ -1,7 +1,8 @@
 // WorkerImpl: one device with all that belongs to it, and the pool of run contexts.
 //
-// Used by worker.cc. The order of members is the order of their construction; `Close` ends them in
-// the order that the device needs: runs, host views, pinned memory, allocations, the device itself.
+// Used by worker.cc. The order of members is the order of their construction; the destructor ends
+// them in the order that the device needs: runs, host views, pinned memory, allocations, the device
+// itself.
 //
 // Threads: every call from any thread.
 #pragma once
@@ -18,6 +19,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_set>
 #include <vector>
@@ -35,11 +37,11 @@ class WorkerImpl final : public ContextOwner {
   const Program& Load(const Program& program);
   const Program& Load(const std::string& path);
 
-  /// Calls `access` with a contiguous tensor's address and bytes when no unfinished run writes it
-  /// (or, for `writes`, touches it). Launches wait meanwhile.
-  template <typename Access>
-  void WithMemory(const char* call, const Tensor& tensor, std::optional<Bytes> bytes, bool writes,
-                  Access&& access);
+  // As in Worker.
+  void Free(const Tensor& tensor);
+  void CopyTo(const Tensor& device, const void* source, Bytes bytes);
+  void CopyFrom(void* target, const Tensor& device, Bytes bytes);
+  void Memset(const Tensor& device, uint8_t value);
 
   device::Driver& driver() { return *driver_; }
   device::DeviceMemory& memory() { return *memory_; }
@@ -47,12 +49,25 @@ class WorkerImpl final : public ContextOwner {
 
   // ContextOwner.
   void Return(RunState* run, std::unique_ptr<RunContext> context,
-              device::Ticket quarantined) override;
+              device::Ticket quarantined) noexcept override;
   std::mutex& launch_mutex() override { return launch_mutex_; }
 
  private:
+  struct Quarantined {
+    std::unique_ptr<RunContext> context;
+    device::Ticket ticket;   // of the launch that may still write its memory
+    bool collected = false;  // the launch itself has ended; one of its kernels may not have
+  };
+
+  void CheckNotInKernel(const char* call) const;
   std::unique_ptr<RunContext> TakeContext();
+  bool Settled(Quarantined& entry);
   void ReleaseSettled();
+  /// Calls `access` with a contiguous tensor's address and bytes when no unfinished run writes it
+  /// (or, for `writes`, touches it), and none is launched meanwhile.
+  template <typename Access>
+  void WithMemory(const char* call, const Tensor& tensor, std::optional<Bytes> bytes, bool writes,
+                  Access&& access);
 
   const WorkerOptions options_;
   const Log log_;
@@ -64,12 +79,10 @@ class WorkerImpl final : public ContextOwner {
   std::atomic<uint32_t> next_serial_;
   std::mutex launch_mutex_;
   mutable std::mutex mutex_;  // guards what follows, and libraries_
+  // Both have room for all contexts there are, so that a run that ends can always return its own.
   std::vector<std::unique_ptr<RunContext>> contexts_;
-  struct Quarantined {
-    std::unique_ptr<RunContext> context;
-    device::Ticket ticket;  // of the launch whose kernel was given up
-  };
   std::vector<Quarantined> quarantined_;
+  size_t taken_ = 0;                         // contexts that runs have
   std::unordered_set<RunState*> in_flight_;  // submitted and not finished
 };
 

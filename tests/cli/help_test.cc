@@ -28,7 +28,8 @@ std::string Succeed(const std::vector<std::string>& args) {
 
 TEST(Help, OfTheCommand) {
   std::string help = Succeed({"--help"});
-  for (const char* part : {"run", "list", "--version", "Examples:", "precast run vector_add"}) {
+  for (const char* part :
+       {"run", "list", "bench", "--version", "Examples:", "precast run vector_add"}) {
     EXPECT_THAT(help, HasSubstr(part));
   }
   EXPECT_EQ(Succeed({"-h"}), help);
@@ -38,8 +39,8 @@ TEST(Help, OfRun) {
   std::string help = Succeed({"run", "--help"});
   for (const char* part :
        {"vector_add, bgemm, paged_attention, qwen3", "--platform", "--case", "--rounds", "--set",
-        "--threads", "--report", "--golden", "--skip-device-run", "--oracle", "--log-level",
-        "Examples:", "Exit code:"}) {
+        "--threads", "1 to 256", "--heap", "--report", "--golden", "--skip-device-run", "--oracle",
+        "--log-level", "Examples:", "Exit code:"}) {
     EXPECT_THAT(help, HasSubstr(part));
   }
 }

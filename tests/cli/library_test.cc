@@ -5,7 +5,10 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <cstdio>
+#include <fstream>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 namespace precast::testing {
@@ -35,10 +38,28 @@ TEST(Library, HasItsOwnHelpAndOptions) {
   EXPECT_THAT(outcome.err, HasSubstr("did you mean --mode?"));
 }
 
-TEST(Library, AParameterWithTheNameOfAnOptionIsReachedBySet) {
-  Outcome outcome = Precast({"run", kProbe, "--threads", "1", "--set", "threads=no number"});
-  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_THAT(outcome.out, HasSubstr("1 thread,"));
+TEST(Library, AParameterWithTheNameOfAnOptionIsRefused) {
+  Outcome outcome = Precast({"run", PRECAST_TEST_PROGRAMS_DIR "/cli_reserved.so"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_THAT(outcome.err, HasSubstr("'cli_reserved' has a parameter 'rounds'"));
+  EXPECT_THAT(outcome.err, HasSubstr("the name of an option of precast run"));
+}
+
+TEST(Library, AFileThatIsNoneFailsTheRun) {
+  std::string path = ::testing::TempDir() + "/text_" + std::to_string(getpid()) + ".so";
+  std::ofstream(path) << "no library\n";
+  Outcome outcome = Precast({"run", path, "--mode", "pass"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_THAT(outcome.err, HasSubstr(path));
+
+  outcome = Precast({"run", path, "--report", "json"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  Json json = Json::parse(outcome.out);
+  EXPECT_EQ(json["program"], path);
+  EXPECT_EQ(json["error"]["code"], "bad_file");
+  std::remove(path.c_str());
 }
 
 TEST(Failure, AGoldenCheckThatFails) {
@@ -52,6 +73,7 @@ TEST(Failure, AGoldenCheckThatFails) {
   Json json = Json::parse(outcome.out);
   EXPECT_EQ(json["golden"], "fail");
   EXPECT_EQ(json["max_abs_err"], 2.5);
+  EXPECT_EQ(json["golden_detail"], "x[3] is 7, expected 9.5");
   EXPECT_EQ(json["rounds"].size(), 1u);
 
   outcome = Precast({"run", kProbe, "--mode", "golden", "--golden", "skip"});

@@ -74,6 +74,8 @@ void Drain(Ends out, Ends err, long stop_after, Outcome* outcome) {
 
 }  // namespace
 
+std::string PrecastPath() { return PRECAST_BINARY; }
+
 Outcome Precast(const std::vector<std::string>& args, const ProcessOptions& options) {
   Ends out = Open(options.out);
   bool shared = options.out == Stream::terminal && options.err == Stream::terminal;
@@ -85,7 +87,8 @@ Outcome Precast(const std::vector<std::string>& args, const ProcessOptions& opti
   Attach(&actions, out.theirs, STDOUT_FILENO);
   Attach(&actions, err.theirs, STDERR_FILENO);
 
-  std::vector<std::string> words = {PRECAST_BINARY};
+  std::vector<std::string> words = {options.executable.empty() ? PrecastPath()
+                                                               : options.executable};
   words.insert(words.end(), args.begin(), args.end());
   std::vector<std::string> settings;
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -100,12 +103,13 @@ Outcome Precast(const std::vector<std::string>& args, const ProcessOptions& opti
     return result;
   };
   pid_t child = 0;
-  int error = posix_spawn(&child, PRECAST_BINARY, &actions, nullptr, pointers(words).data(),
+  const std::string executable = words[0];
+  int error = posix_spawn(&child, executable.c_str(), &actions, nullptr, pointers(words).data(),
                           pointers(settings).data());
   posix_spawn_file_actions_destroy(&actions);
   if (out.theirs >= 0) close(out.theirs);
   if (err.theirs >= 0 && !shared) close(err.theirs);
-  if (error != 0) throw std::system_error(error, std::generic_category(), PRECAST_BINARY);
+  if (error != 0) throw std::system_error(error, std::generic_category(), executable);
 
   Outcome outcome;
   Drain(out, err, options.stop_reading_after, &outcome);

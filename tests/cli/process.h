@@ -21,7 +21,11 @@ struct ProcessOptions {
   /// Close the reading end of standard output after that many bytes; -1: read all of it.
   long stop_reading_after = -1;
   std::map<std::string, std::string> environment;  ///< added to that of the test
+  std::string executable = {};                     ///< another one; empty: the command
 };
+
+/// Where the command lies.
+std::string PrecastPath();
 
 /// Runs `precast args…` to its end. What went to a pipe or a terminal is in the outcome. One stream
 /// at most may be a terminal, or both the same one: then all of it is in `out`.

@@ -6,11 +6,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <fstream>
 #include <ostream>
 #include <string>
-#include <unistd.h>
 #include <vector>
 
 namespace precast::testing {
@@ -46,7 +43,8 @@ const std::vector<Row> kRows = {
     {"Program", {"run", "softmax"}, {"program 'softmax'", "vector_add", "qwen3", ".so"}},
     {"NearlyAProgram", {"run", "vector_ad"}, {"did you mean vector_add?"}},
     {"Library", {"run", "./missing.so"}, {"./missing.so", "no such file"}},
-    {"NotALibrary", {"run", "/dev/null/"}, {"/dev/null/"}},
+    {"Folder", {"run", "/dev/null/"}, {"/dev/null/"}},
+    {"Model", {"run", "qwen3", "--model", "no.gguf"}, {"no.gguf", "No such file"}},
     {"Case", {"run", "bgemm", "--case", "huge"}, {"case 'huge'", "default", "small"}},
     {"Platform",
      {"run", "bgemm", "--platform", "h100"},
@@ -62,6 +60,12 @@ const std::vector<Row> kRows = {
     {"WordyRounds", {"run", "bgemm", "--rounds", "ten"}, {"--rounds", "ten", "1 to 1000000"}},
     {"Threads", {"run", "bgemm", "--threads", "257"}, {"--threads", "257", "0 to 256"}},
     {"NegativeThreads", {"run", "bgemm", "--threads", "-1"}, {"-1", "0 to 256"}},
+    {"Heap", {"run", "bgemm", "--heap", "much"}, {"--heap much", "K, M or G"}},
+    {"NegativeHeap", {"run", "bgemm", "--heap", "-1"}, {"--heap -1", "K, M or G"}},
+    {"NoSuite", {"bench"}, {"name a suite", "submit", "execute", "run"}},
+    {"Suite", {"bench", "fly"}, {"suite 'fly'", "submit, execute, run"}},
+    {"OptionBeforeSuite", {"bench", "--json", "submit"}, {"'--json'", "submit, execute, run"}},
+    {"VectorSize", {"run", "vector_add", "--n", "67108865"}, {"from 0 to 67108864"}},
     {"Report", {"run", "bgemm", "--report", "xml"}, {"--report", "xml", "table", "json", "none"}},
     {"Golden", {"run", "bgemm", "--golden", "maybe"}, {"--golden", "maybe", "check", "skip"}},
     {"LogLevel", {"run", "bgemm", "--log-level", "loud"}, {"--log-level", "loud", "warn", "off"}},
@@ -88,13 +92,12 @@ TEST(UsageWithJson, LeavesStandardOutputEmpty) {
   EXPECT_EQ(outcome.out, "");
 }
 
-TEST(UsageOfLibraries, TextIsNone) {
-  std::string path = ::testing::TempDir() + "/text_" + std::to_string(getpid()) + ".so";
-  std::ofstream(path) << "no library\n";
-  Outcome outcome = Precast({"run", path});
-  EXPECT_EQ(outcome.exit_code, 2);
-  EXPECT_THAT(outcome.err, HasSubstr(path));
-  remove(path.c_str());
+TEST(UsageHint, NamesTheHelpOfWhatWasAsked) {
+  EXPECT_THAT(Precast({"fly"}).err, HasSubstr(". See precast --help\n"));
+  EXPECT_THAT(Precast({"run", "softmax"}).err, HasSubstr(". See precast run --help\n"));
+  EXPECT_THAT(Precast({"run", "--m=-4", "bgemm"}).err, HasSubstr(". See precast run bgemm --help"));
+  EXPECT_THAT(Precast({"list", "--all"}).err, HasSubstr(". See precast list --help\n"));
+  EXPECT_THAT(Precast({"bench", "fly"}).err, HasSubstr(". See precast bench --help\n"));
 }
 
 }  // namespace

@@ -197,6 +197,48 @@ TEST_P(HandleTest, CopiesWaitForRuns) {
   for (const Tensor& t : {source, target, other}) worker_.free(t);
 }
 
+/// A copy that waits for a run holds nobody else up.
+TEST_P(HandleTest, LaunchesGoOnWhileACopyWaits) {
+  Tensor t = worker_.malloc({4}, DType::i64);
+  worker_.copy_to(t, Counted(4));
+  RunHandle gated = worker_.submit(BumpAfterGate, {inout(t), int64_t{1}, Address(gate_)});
+  std::vector<int64_t> back(4), x = Counted(4);
+  std::thread copying([&] { worker_.copy_from(back, t); });
+  std::this_thread::sleep_for(20ms);  // so that it waits, or the test shows nothing
+  std::atomic<bool> launched{false};
+  RunHandle other;
+  std::thread launching([&] {
+    other = worker_.submit(BumpOnce, {inout(x), int64_t{2}});
+    launched = true;
+  });
+  for (int i = 0; i < 10000 && !launched; ++i) std::this_thread::sleep_for(1ms);
+  EXPECT_TRUE(launched);
+  gate_.Open();
+  copying.join();
+  launching.join();
+  EXPECT_EQ(back[3], Join(3, 1));
+  other.wait();
+  EXPECT_EQ(x[3], Join(3, 2));
+  gated.wait();
+  worker_.free(t);
+}
+
+/// The report says when the run ended, not when somebody asked.
+TEST_P(HandleTest, TimesEndWithTheRun) {
+  Tensor t = worker_.malloc({4}, DType::i64);
+  worker_.memset(t, 0);
+  auto before = std::chrono::steady_clock::now();
+  RunHandle handle = worker_.submit(BumpOnce, {inout(t), int64_t{1}});
+  std::vector<int64_t> back(4);
+  worker_.copy_from(back, t);  // waits for the run
+  std::chrono::duration<double, std::micro> most = std::chrono::steady_clock::now() - before;
+  std::this_thread::sleep_for(200ms);
+  const RunReport& report = handle.result();
+  EXPECT_LE(report[Phase::execute].wall_us, most.count());
+  EXPECT_LE(report.total_us, most.count() + 150'000);
+  worker_.free(t);
+}
+
 TEST_P(HandleTest, DestroyingAWorkerWaitsForItsRuns) {
   std::vector<int64_t> x = Counted(4);
   RunHandle handle;

@@ -64,6 +64,32 @@ TEST_P(ProgramTest, RunsAProgramFromASharedLibrary) {
   EXPECT_EQ(x, std::vector<int32_t>(100, 7));
 }
 
+/// The code of a kernel that was given up stays where it is, as its memory does.
+TEST_P(ProgramTest, AKernelOfALibraryMayOutliveTheWorker) {
+  std::atomic<int> state{0};  // 1: inside the kernel, 2: it may return, 3: it does
+  {
+    WorkerOptions options = Options();
+    options.threads = 2;
+    options.kernel_timeout = std::chrono::milliseconds(30);
+    options.log_level = "off";
+    Worker worker(options);
+    const Program& program = worker.load(PRECAST_TEST_PROGRAMS_DIR "/stuck_probe.so");
+    std::vector<int32_t> x(4);
+    try {
+      worker.run(program, {inout(x), reinterpret_cast<uint64_t>(&state)});
+      ADD_FAILURE() << "the kernel should have timed out";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::timeout) << error.message();
+    }
+    EXPECT_EQ(state, 1);
+  }
+  state = 2;
+  for (int i = 0; i < 10000 && state != 3; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_EQ(state, 3);
+}
+
 TEST_P(ProgramTest, LoadingTwiceIsOneProgram) {
   Program program = AddProgram();
   EXPECT_EQ(&worker_.load(program), &worker_.load(program));

@@ -194,6 +194,45 @@ TEST_P(RunTest, OrchestrationsMayUseOtherWorkers) {
   EXPECT_EQ(z, Counted(10, AfterTwenty(x)[3]));
 }
 
+/// And anything else of the very worker that runs it: nothing is held while it builds.
+TEST_P(RunTest, OrchestrationsMayUseTheirOwnWorker) {
+  Tensor t = worker_.malloc({10}, DType::i64);
+  worker_.memset(t, 0);
+  std::vector<int64_t> x = Counted(10), y(10), z(10), back(10);
+  for (bool submitted : {false, true}) {
+    auto build = [&](Orchestrator& o, const Args& args) {
+      worker_.run(Twenty, {in(x), out(y)});
+      worker_.copy_to(t, y);
+      worker_.submit(BumpOnce, {inout(t), int64_t{1}}).result();
+      worker_.copy_from(back, t);
+      Tensor scratch = worker_.malloc({10}, DType::i64);
+      worker_.memset(scratch, 0);
+      worker_.free(scratch);
+      o.submit(copy, {in(args.tensor(0)), out(args.tensor(1))});
+    };
+    if (submitted) {
+      worker_.submit(build, {in(t), out(z)}).result();
+    } else {
+      worker_.run(build, {in(t), out(z)});
+    }
+    EXPECT_EQ(z, back);
+    EXPECT_EQ(z[4], Join(AfterTwenty(x)[4], 1));
+  }
+  worker_.free(t);
+}
+
+TEST_P(RunTest, AnOracleRunIsOnOneThread) {
+  std::vector<int64_t> y(10);
+  auto build = [](Orchestrator& o, const Args& args) {
+    for (int64_t i = 0; i < 4; ++i) o.submit(slow_put, {out(args.tensor(0)), i});
+  };
+  RunReport report =
+      worker_.run(build, {out(y)}, {.threads = 3, .measure_kernels = true, .oracle = true});
+  EXPECT_EQ(report.threads, 1);
+  EXPECT_GE(report.in_kernels_us, 4 * 500) << "each of them sleeps for 500 us";
+  EXPECT_LE(report.in_kernels_us, report[Phase::execute].wall_us);
+}
+
 TEST_P(RunTest, PoisonFindsWhatAKernelLeavesUnwritten) {
   static constexpr Kernel kAllButOne{"all_but_one", Core::vector, [](const KernelContext& k) {
                                        auto target = k.tensor<int64_t>(0);

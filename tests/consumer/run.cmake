@@ -1,5 +1,7 @@
-# Installs the build into a fresh prefix and uses it from a project outside the tree, as a user
-# would. Takes -D build_dir, build_type, generator and compiler; cleans up unless it fails.
+# Installs the build into a fresh prefix and uses it from projects outside the tree, as a user would:
+# the first program of the README, the program of docs/programs.md (both built from the very text of
+# the page), and the project of this folder. Takes -D build_dir, build_type, generator and compiler;
+# cleans up unless it fails.
 cmake_minimum_required(VERSION 3.22)
 
 execute_process(COMMAND mktemp -d OUTPUT_VARIABLE work OUTPUT_STRIP_TRAILING_WHITESPACE
@@ -15,14 +17,48 @@ function(step)
   set(output "${output}" PARENT_SCOPE)
 endfunction()
 
+# Writes the first code block of a language in a page to a file.
+function(extract page language file)
+  file(READ ${CMAKE_CURRENT_LIST_DIR}/../../${page} text)
+  set(fence "\n```${language}\n")
+  string(FIND "${text}" "${fence}" begin)
+  if(begin EQUAL -1)
+    message(FATAL_ERROR "${page} has no code block in ${language}")
+  endif()
+  string(LENGTH "${fence}" length)
+  math(EXPR begin "${begin} + ${length}")
+  string(SUBSTRING "${text}" ${begin} -1 text)
+  string(FIND "${text}" "\n```\n" end)
+  string(SUBSTRING "${text}" 0 ${end} text)
+  file(WRITE ${work}/${file} "${text}\n")
+endfunction()
+
+# Configures and builds ${work}/<name> in ${work}/build-<name>.
+function(build name)
+  step(${CMAKE_COMMAND} -S ${name} -B build-${name} -G ${generator}
+       -D CMAKE_CXX_COMPILER=${compiler} -D CMAKE_PREFIX_PATH=${work}/prefix
+       -D CMAKE_FIND_USE_PACKAGE_REGISTRY=OFF "-DCMAKE_CXX_FLAGS=-Wall -Wextra -Werror" ${ARGN})
+  step(${CMAKE_COMMAND} --build build-${name})
+endfunction()
+
 step(${CMAKE_COMMAND} --install ${build_dir} --prefix ${work}/prefix)
-file(COPY ${CMAKE_CURRENT_LIST_DIR}/ DESTINATION ${work}/project)
-step(${CMAKE_COMMAND} -S project -B build -G ${generator} -D CMAKE_CXX_COMPILER=${compiler}
-     -D CMAKE_BUILD_TYPE=${build_type} -D CMAKE_PREFIX_PATH=${work}/prefix
-     -D CMAKE_FIND_USE_PACKAGE_REGISTRY=OFF "-DCMAKE_CXX_FLAGS=-Wall -Wextra -Werror")
-step(${CMAKE_COMMAND} --build build)
-step(build/consumer build/saxpy.so)
-message("${output}")
 step(prefix/bin/precast --version)
+message("${output}")
+
+extract(README.md cpp first/first.cc)
+extract(README.md cmake first/CMakeLists.txt)
+build(first)
+step(build-first/first)
+message("${output}")
+
+extract(docs/programs.md cpp saxpy/saxpy.cc)
+extract(docs/programs.md cmake saxpy/CMakeLists.txt)
+build(saxpy)
+step(prefix/bin/precast run build-saxpy/saxpy.so --platform a2a3sim --n 500 --a 2)
+message("${output}")
+
+file(COPY ${CMAKE_CURRENT_LIST_DIR}/ DESTINATION ${work}/consumer)
+build(consumer -D CMAKE_BUILD_TYPE=${build_type})
+step(build-consumer/consumer build-saxpy/saxpy.so build-consumer/beyond.so)
 message("${output}")
 file(REMOVE_RECURSE ${work})

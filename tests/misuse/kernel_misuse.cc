@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <stdexcept>
 #include <thread>
 
@@ -32,6 +33,16 @@ PRECAST_KERNEL(follows_a_wild_address, Core::vector)(const KernelContext& k) {
   k.pointer(0x123450);
 }
 
+/// What a kernel may do to the worker that runs it. Scalar 0 is the address of one.
+struct Reentry {
+  Worker& worker;
+  std::function<void(Worker&)> act;
+};
+PRECAST_KERNEL(uses_its_worker, Core::vector)(const KernelContext& k) {
+  const Reentry& reentry = *reinterpret_cast<const Reentry*>(k.scalar<uint64_t>(0));
+  reentry.act(reentry.worker);
+}
+
 // Index checks exist in checked builds only.
 PRECAST_KERNEL(indexes_outside, Core::vector)(const KernelContext& k) {
   k.tensor<int64_t>(0)[8] = 0;
@@ -57,6 +68,36 @@ std::function<void(Worker&)> ReadOnly(const Kernel& kernel) {
   return Building([&kernel](Orchestrator& o, const Args& args) {
     o.submit(kernel, {in(args.tensor(0))}, {.name = "reader"});
   });
+}
+
+/// `act` inside a kernel of the same worker: under `run`, the oracle and `submit`.
+std::function<void(Worker&)> InsideAKernel(std::function<void(Worker&)> act) {
+  return [act](Worker& worker) {
+    Reentry reentry{worker, act};
+    auto address = reinterpret_cast<uint64_t>(&reentry);
+    std::vector<int64_t> x(8);
+    auto build = [](Orchestrator& o, const Args& args) {
+      o.submit(uses_its_worker, {inout(args.tensor(0)), args.scalar<uint64_t>(0)},
+               {.name = "greedy"});
+    };
+    EXPECT_THROW(worker.run(build, {inout(x), address}), Error);
+    EXPECT_THROW(worker.run(build, {inout(x), address}, {.oracle = true}), Error);
+    worker.submit(build, {inout(x), address}).result();
+  };
+}
+
+/// The same with a device tensor.
+std::function<void(Worker&)> CopyingInsideAKernel(
+    std::function<void(Worker&, const Tensor&, std::vector<int64_t>&)> act) {
+  return [act](Worker& worker) {
+    DeviceTensor t(worker, {8});
+    std::vector<int64_t> host(8);
+    InsideAKernel([&](Worker& same) { act(same, *t, host); })(worker);
+  };
+}
+
+void BuildBump(Orchestrator& o, const Args& args) {
+  o.submit(bump, {inout(args.tensor(0)), int64_t{1}});
 }
 
 }  // namespace
@@ -126,6 +167,37 @@ std::vector<Misuse> KernelMisuse() {
              },
              {inout(x)}, {.oracle = true});
        }},
+      {"run_inside_a_kernel",
+       ErrorCode::invalid_argument,
+       {"'greedy'", "run inside a kernel of the same worker"},
+       InsideAKernel([](Worker& worker) {
+         std::vector<int64_t> y(8);
+         worker.run(BuildBump, {inout(y)});
+       })},
+      {"submit_inside_a_kernel",
+       ErrorCode::invalid_argument,
+       {"'greedy'", "submit inside a kernel of the same worker"},
+       InsideAKernel([](Worker& worker) {
+         std::vector<int64_t> y(8);
+         worker.submit(BuildBump, {inout(y)});
+       })},
+      {"copy_to_inside_a_kernel",
+       ErrorCode::invalid_argument,
+       {"'greedy'", "copy_to inside a kernel of the same worker"},
+       CopyingInsideAKernel([](Worker& worker, const Tensor& t, std::vector<int64_t>& host) {
+         worker.copy_to(t, host);
+       })},
+      {"copy_from_inside_a_kernel",
+       ErrorCode::invalid_argument,
+       {"'greedy'", "copy_from inside a kernel of the same worker"},
+       CopyingInsideAKernel([](Worker& worker, const Tensor& t, std::vector<int64_t>& host) {
+         worker.copy_from(host, t);
+       })},
+      {"memset_inside_a_kernel",
+       ErrorCode::invalid_argument,
+       {"'greedy'", "memset inside a kernel of the same worker"},
+       CopyingInsideAKernel(
+           [](Worker& worker, const Tensor& t, std::vector<int64_t>&) { worker.memset(t, 0); })},
       {"kernel_of_a_mixed_task_that_throws",
        ErrorCode::kernel_failed,
        {"'mixed'", "throws_number", "throws"},
@@ -150,6 +222,18 @@ std::vector<Misuse> KernelMisuse() {
                       Running(indexes_another_rank)});
   }
   return misuse;
+}
+
+/// Two runs that are in flight at once keep more memory than one, so this is no entry of the table.
+TEST(KernelMisuseTest, WaitInsideAKernel) {
+  Worker worker({.threads = 2});
+  std::vector<int64_t> y(8);
+  RunHandle handle = worker.submit(BuildBump, {inout(y)});
+  ExpectError(ErrorCode::invalid_argument,
+              {"'greedy'", "waiting for a run inside a kernel of the same worker"},
+              [&] { InsideAKernel([&](Worker&) { handle.wait(); })(worker); });
+  handle.wait();
+  EXPECT_EQ(y, std::vector<int64_t>(8, 1));
 }
 
 // A kernel that exceeds its time budget. Its memory is given back once it returns, so this is no

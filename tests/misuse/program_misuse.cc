@@ -189,6 +189,25 @@ std::vector<Misuse> ProgramMisuse() {
          std::string whole = ReadFile(SomeLibrary());
          worker.load(TemporaryFile(whole.substr(0, whole.size() / 2)).path());
        }},
+      {"variadic_program_without_a_signature_that_was_not_loaded",
+       ErrorCode::invalid_argument,
+       {"bumper", "variadic", "empty"},
+       [](Worker& worker) {
+         Program program = BumpProgram();
+         program.signature.clear();
+         program.variadic = true;
+         std::vector<int64_t> x(8);
+         worker.run(program, {inout(x)});
+       }},
+      {"program_without_an_orchestration_that_was_not_loaded",
+       ErrorCode::invalid_argument,
+       {"bumper", "no orchestration"},
+       [](Worker& worker) {
+         Program program = BumpProgram();
+         program.signature.clear();
+         program.orchestration = nullptr;
+         worker.submit(program, {});
+       }},
       {"library_that_is_a_folder",
        ErrorCode::bad_file,
        {"/tmp"},

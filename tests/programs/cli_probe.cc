@@ -54,6 +54,5 @@ PRECAST_PROGRAM(cli_probe) {
           .kernels = {set_or_throw},
           .cases = {{"default", "16 elements",
                      [](const CaseContext& context) { return std::make_unique<Probe>(context); }}},
-          .params = {{"mode", "pass", "pass, golden, kernel, make or slow"},
-                     {"threads", "", "has the name of an option of the command"}}};
+          .params = {{"mode", "pass", "pass, golden, kernel, make or slow"}}};
 }

@@ -8,10 +8,11 @@
 #include <algorithm>
 #include <condition_variable>
 #include <deque>
+#include <exception>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -53,14 +54,28 @@ double CoveredUs(std::vector<sched::Interval> intervals) {
   return std::chrono::duration<double, std::micro>(covered).count();
 }
 
+/// The executors whose kernels the calling thread is inside of, from the innermost one.
+struct Executing {
+  explicit Executing(const void* who) : executor(who), outer(innermost) { innermost = this; }
+  ~Executing() { innermost = outer; }
+  Executing(const Executing&) = delete;
+  Executing& operator=(const Executing&) = delete;
+
+  static thread_local const Executing* innermost;
+  const void* executor;
+  const Executing* outer;
+};
+thread_local const Executing* Executing::innermost = nullptr;
+
 }  // namespace
 
 class Executor::Impl : public std::enable_shared_from_this<Impl> {
  public:
   Impl(int default_threads, sched::AddressSpace memory)
       : default_threads_(default_threads), memory_(std::move(memory)) {
-    lanes_.push_back(std::make_unique<Lane>());
-    crew_.lanes[0] = lanes_.back().get();
+    lanes_.reserve(sched::Crew<Sync>::kMaxLanes);  // so that adding one can't fail half-way
+    lanes_.push_back({std::make_unique<Lane>(), {}});
+    crew_.lanes[0] = lanes_[0].lane.get();
     crew_.count = 1;
   }
 
@@ -68,16 +83,22 @@ class Executor::Impl : public std::enable_shared_from_this<Impl> {
   void LoadKernels(uint32_t first, std::span<const Kernel> kernels) {
     kernels_.Load(first, kernels);
   }
+  void Prepare(const device::Launch& launch);
   device::Ticket Execute(const device::Launch& launch);
   bool Wait(device::Ticket ticket, std::chrono::nanoseconds timeout);
   device::Outcome Collect(device::Ticket ticket);
   bool Settled(device::Ticket ticket) const;
+  bool InKernel() const;
   int abandoned() const {
     std::lock_guard lock(mutex_);
     return Missing();
   }
 
  private:
+  struct PoolLane {
+    std::unique_ptr<Lane> lane;
+    std::thread thread;  // none for lane 0, which the thread that waits for a run becomes
+  };
   /// A lane whose thread was given up inside a kernel of this launch.
   struct Abandoned {
     std::unique_ptr<Lane> lane;
@@ -94,7 +115,7 @@ class Executor::Impl : public std::enable_shared_from_this<Impl> {
   std::deque<std::unique_ptr<Run>>::iterator Lookup(device::Ticket ticket);
   Run* Find(device::Ticket ticket);
   Run* NextQueued() { return next_to_begin_ < next_ticket_ ? Find(next_to_begin_) : nullptr; }
-  void EnsureLanes(int pool_lanes);
+  void EnsureLanes(int pool_lanes, int needed);
   void StartThread(size_t index);
   void StartWatchdog();
   void SetRunning(Run& run);
@@ -103,6 +124,7 @@ class Executor::Impl : public std::enable_shared_from_this<Impl> {
   bool GiveUpLane(size_t index, Run& run, uint64_t pulse);
 
   // mutex_ not held.
+  int Threads(int asked) const;
   void LaneMain(Lane& lane);
   void Returned(const Lane& lane);
   void TakePart(Run& run);
@@ -128,9 +150,8 @@ class Executor::Impl : public std::enable_shared_from_this<Impl> {
   Run* running_ = nullptr;
   bool lane0_taken_ = false;             // a waiting thread is lane 0 of its run …
   std::atomic<bool> lane0_done_{false};  // … which has ended
-  std::vector<std::unique_ptr<Lane>> lanes_;
-  std::vector<std::thread> threads_;  // of lanes_[1 …]
-  int pool_threads_ = 0;              // of those, the ones that have not been given up
+  std::vector<PoolLane> lanes_;
+  int pool_threads_ = 0;  // of lanes_[1 …], those that have not been given up
   std::thread watchdog_;
   std::vector<Abandoned> abandoned_;
   std::vector<std::unique_ptr<Run>> quarantined_;
@@ -138,21 +159,43 @@ class Executor::Impl : public std::enable_shared_from_this<Impl> {
 
 // Launching and waiting.
 
-device::Ticket Executor::Impl::Execute(const device::Launch& launch) {
-  int threads = launch.threads > 0 ? launch.threads : default_threads_;
+int Executor::Impl::Threads(int asked) const {
+  int threads = asked > 0 ? asked : default_threads_;
   if (threads < 1 || threads > kMaxThreads) {
     Fail(ErrorCode::invalid_argument, "{} threads (1 … {} allowed)", threads, kMaxThreads);
   }
+  return threads;
+}
+
+void Executor::Impl::Prepare(const device::Launch& launch) {
+  if (launch.oracle) return;
+  bool own_threads = launch.kernel_timeout.count() > 0 || !launch.caller_waits;
+  int lanes = Threads(launch.threads) - (own_threads ? 0 : 1);
+  if (crew_.count.load(std::memory_order_relaxed) > lanes) return;
+  std::lock_guard lock(mutex_);
+  EnsureLanes(lanes, 0);
+  if (launch.kernel_timeout.count() > 0 && !watchdog_.joinable()) StartWatchdog();
+}
+
+bool Executor::Impl::InKernel() const {
+  for (const Executing* at = Executing::innermost; at != nullptr; at = at->outer) {
+    if (at->executor == this) return true;
+  }
+  return false;
+}
+
+device::Ticket Executor::Impl::Execute(const device::Launch& launch) {
+  int threads = launch.oracle ? 1 : Threads(launch.threads);
   bool watched = launch.kernel_timeout.count() > 0 && !launch.oracle;
   bool own_threads = watched || !launch.caller_waits;
   sched::RunLimits limits{threads, own_threads ? 1 : 0, watched, launch.measure_kernels};
   void* image = reinterpret_cast<void*>(launch.image + static_cast<uint64_t>(memory_.distance));
   std::lock_guard lock(mutex_);
-  if (Missing() >= kMaxAbandoned) {
+  if (Missing() > kMaxAbandoned) {
     Fail(ErrorCode::device_lost, "device lost: {} kernels never returned (at most {} allowed)",
-         Missing(), kMaxAbandoned - 1);
+         Missing(), kMaxAbandoned);
   }
-  EnsureLanes(own_threads ? threads : threads - 1);
+  EnsureLanes(own_threads ? threads : threads - 1, own_threads ? 1 : 0);
   if (watched && !watchdog_.joinable()) StartWatchdog();
   runs_.push_back(std::make_unique<Run>(launch, next_ticket_,
                                         sched::Instance(image, kernels_, memory_), crew_, limits));
@@ -196,6 +239,7 @@ device::Outcome Executor::Impl::Collect(device::Ticket ticket) {
   if (run->state != Run::kEnded) {
     Fail(ErrorCode::invalid_argument, "launch {} has not ended: wait before collecting it", ticket);
   }
+  if (run->outcome.quarantined) quarantined_.reserve(quarantined_.size() + 1);
   auto it = Lookup(ticket);
   device::Outcome outcome = std::move(run->outcome);
   if (outcome.quarantined) quarantined_.push_back(std::move(*it));
@@ -260,30 +304,29 @@ void Executor::Impl::SetRunning(Run& run) {
 
 // Lanes and their threads.
 
-void Executor::Impl::EnsureLanes(int pool_lanes) {
-  try {
-    while (static_cast<int>(lanes_.size()) < pool_lanes + 1) {
-      lanes_.push_back(std::make_unique<Lane>());
-      threads_.emplace_back();
-      size_t index = lanes_.size() - 1;
+/// Makes lanes of the pool, each with its thread, until there are this many. Throws when the system
+/// refuses and fewer than `needed` threads are there.
+void Executor::Impl::EnsureLanes(int pool_lanes, int needed) {
+  while (static_cast<int>(lanes_.size()) < pool_lanes + 1) {
+    size_t index = lanes_.size();
+    try {
+      lanes_.push_back({std::make_unique<Lane>(), {}});
       StartThread(index);
-      crew_.lanes[index].store(lanes_[index].get(), std::memory_order_release);
-      crew_.count.store(static_cast<int>(lanes_.size()), std::memory_order_release);
-    }
-  } catch (const std::system_error& error) {
-    lanes_.pop_back();
-    threads_.pop_back();
-    // Fewer threads than asked for give the same bytes; none at all can't run anything.
-    if (pool_threads_ == 0) {
+    } catch (const std::exception& error) {  // no thread, or no memory
+      lanes_.resize(index);
+      // Fewer threads than asked for give the same bytes.
+      if (pool_threads_ >= needed) return;
       Fail(ErrorCode::out_of_memory, "can't start a thread to execute kernels: {}", error.what());
     }
+    crew_.lanes[index].store(lanes_[index].lane.get(), std::memory_order_release);
+    crew_.count.store(static_cast<int>(lanes_.size()), std::memory_order_release);
   }
 }
 
 void Executor::Impl::StartThread(size_t index) {
   // The thread shares ownership: if it is given up inside a kernel, it outlives the executor.
-  threads_[index - 1] = std::thread(
-      [self = shared_from_this(), lane = lanes_[index].get()] { self->LaneMain(*lane); });
+  lanes_[index].thread = std::thread(
+      [self = shared_from_this(), lane = lanes_[index].lane.get()] { self->LaneMain(*lane); });
   ++pool_threads_;
 }
 
@@ -300,6 +343,7 @@ void Executor::Impl::BeginNextOnPool() {
     next->outcome.ok = false;
     next->outcome.code = ErrorCode::device_lost;
     next->outcome.message = "device lost: no thread is left to execute kernels";
+    next->outcome.ended = Clock::now();
     next->state = Run::kEnded;
     running_ = nullptr;
   }
@@ -309,9 +353,9 @@ void Executor::Impl::StartOnPool(Run& run) {
   // Nothing runs, so every lane of the pool is idle, or about to be.
   for (;;) {
     for (size_t i = 1; i < lanes_.size(); ++i) {
-      if (Parcel* parcel = lanes_[i]->mailbox.TryClaim(true)) {
+      if (Parcel* parcel = lanes_[i].lane->mailbox.TryClaim(true)) {
         run.Start(*parcel);
-        lanes_[i]->mailbox.Deliver();
+        lanes_[i].lane->mailbox.Deliver();
         return;
       }
     }
@@ -365,7 +409,7 @@ void Executor::Impl::LaneMain(Lane& lane) {
 
 /// The calling thread begins a run, and works on it as lane 0 until it has ended.
 void Executor::Impl::TakePart(Run& run) {
-  Lane& lane = *lanes_[0];
+  Lane& lane = *lanes_[0].lane;
   crew_.awake.fetch_add(1, std::memory_order_relaxed);
   if (!run.launch.oracle) run.Start(lane);
   if (Begin(run, lane, nullptr)) Finish(run, false);
@@ -382,13 +426,21 @@ void Executor::Impl::TakePart(Run& run) {
 
 /// Works on a run that the lane was started on or got a parcel for. True when it has ended.
 bool Executor::Impl::Begin(Run& run, Lane& lane, const Parcel* parcel) {
+  Executing inside(this);
   if (!run.launch.oracle) return run.Work(lane, parcel);
   uint64_t completed = 0;
+  std::chrono::nanoseconds in_kernels{0};
   try {
-    sched::RunOracle(run.instance(), {run.launch.reverse_blocks, run.launch.poison_outputs},
-                     &completed);
+    sched::OracleOptions options;
+    options.reverse_blocks = run.launch.reverse_blocks;
+    options.poison_outputs = run.launch.poison_outputs;
+    if (run.limits().measure) options.in_kernels = &in_kernels;
+    sched::RunOracle(run.instance(), options, &completed);
   } catch (const Error& error) {
     run.Fail(error);
+  }
+  if (run.limits().measure) {
+    run.outcome.in_kernels_us = std::chrono::duration<double, std::micro>(in_kernels).count();
   }
   run.Start(lane);
   lane.roots_begin = lane.roots_end = 0;
@@ -398,16 +450,23 @@ bool Executor::Impl::Begin(Run& run, Lane& lane, const Parcel* parcel) {
 /// Records how a run went and begins the next one. A run that is for this very lane to begin is
 /// returned.
 Run* Executor::Impl::Finish(Run& run, bool pool_lane) {
-  RecordOutcome(run);
+  try {
+    RecordOutcome(run);
+  } catch (const std::bad_alloc&) {  // on a thread of the pool nobody would catch it
+    run.outcome.ok = false;
+    run.outcome.code = ErrorCode::out_of_memory;
+    run.outcome.message = "no host memory";  // short enough to need none
+  }
   std::lock_guard lock(mutex_);
   run.state = Run::kEnded;
   running_ = nullptr;
   if (run.launch.caller_waits) {
     // The thread that waits for it may sleep in its mailbox: see Mailbox::Await.
     lane0_done_.store(true, std::memory_order_seq_cst);
-    if (Parcel* parcel = lanes_[0]->mailbox.TryClaim(true)) {
+    Lane& lane0 = *lanes_[0].lane;
+    if (Parcel* parcel = lane0.mailbox.TryClaim(true)) {
       parcel->run = nullptr;
-      lanes_[0]->mailbox.Deliver();
+      lane0.mailbox.Deliver();
     }
   }
   changed_.notify_all();
@@ -424,6 +483,7 @@ Run* Executor::Impl::Finish(Run& run, bool pool_lane) {
 /// How an ended run went.
 void Executor::Impl::RecordOutcome(Run& run) {
   device::Outcome& outcome = run.outcome;
+  outcome.ended = Clock::now();
   const sched::Instance& instance = run.instance();
   uint64_t total = instance.header->tasks;
   outcome.completed = run.completed();
@@ -449,7 +509,7 @@ void Executor::Impl::RecordOutcome(Run& run) {
       id += std::max<uint32_t>(task->units, 1);
     }
   }
-  if (!run.limits().measure) return;
+  if (!run.limits().measure || run.launch.oracle) return;
   std::vector<sched::Interval> all;
   for (int i = 0; i < crew_.count.load(std::memory_order_acquire); ++i) {
     Lane* lane = crew_.lanes[static_cast<size_t>(i)].load(std::memory_order_acquire);
@@ -464,7 +524,7 @@ void Executor::Impl::RecordOutcome(Run& run) {
 void Executor::Impl::StartWatchdog() {
   try {
     watchdog_ = std::thread([this] { Watch(); });
-  } catch (const std::system_error& error) {
+  } catch (const std::exception& error) {
     Fail(ErrorCode::out_of_memory, "can't start a thread to watch kernels: {}", error.what());
   }
 }
@@ -475,7 +535,8 @@ void Executor::Impl::Watch() {
     uint64_t pulse = 0;
     Clock::time_point since;
   };
-  std::vector<Seen> seen;  // by lane; a pulse stands for one call of a kernel, whatever the run
+  // By lane; a pulse stands for one call of a kernel, whatever the run and the thread.
+  std::vector<Seen> seen(sched::Crew<Sync>::kMaxLanes);
   while (!closing_) {
     Run* run = running_;
     if (run == nullptr || !run->limits().watched) {
@@ -484,10 +545,9 @@ void Executor::Impl::Watch() {
     }
     std::chrono::nanoseconds limit = run->launch.kernel_timeout;
     Clock::time_point now = Clock::now();
-    seen.resize(lanes_.size());
     bool last = false;
     for (size_t i = 1; i < lanes_.size() && !last; ++i) {
-      uint64_t pulse = lanes_[i]->pulse.load(std::memory_order_acquire);
+      uint64_t pulse = lanes_[i].lane->pulse.load(std::memory_order_acquire);
       if (pulse != seen[i].pulse || pulse % 2 == 0) {
         seen[i] = {pulse, now};
       } else if (now - seen[i].since >= limit) {
@@ -509,30 +569,41 @@ void Executor::Impl::Watch() {
 /// Gives up a lane that has been inside one call of a kernel, with this pulse, for too long. True
 /// when it was the last active lane: the run has ended.
 bool Executor::Impl::GiveUpLane(size_t index, Run& run, uint64_t pulse) {
-  Lane& lane = *lanes_[index];
+  Lane& lane = *lanes_[index].lane;
   abi::TaskId id = lane.task.load(std::memory_order_relaxed);
   uint64_t item = lane.item.load(std::memory_order_relaxed);
+  std::unique_ptr<Lane> fresh;
+  std::string message;
+  try {  // all that needs memory
+    const abi::Task* task = abi::TaskAt(run.instance().image, id);
+    message =
+        fmt::format("{}: block {} did not return within {} ms", run.instance().Describe(task),
+                    item % task->blocks,
+                    std::chrono::duration<double, std::milli>(run.launch.kernel_timeout).count());
+    fresh = std::make_unique<Lane>();
+    abandoned_.reserve(abandoned_.size() + 1);
+  } catch (const std::bad_alloc&) {
+    return false;  // the next look tries again
+  }
+  // For the watchdog a pulse stands for one call on the lane of this index, so it goes on from
+  // here.
+  fresh->pulse.store(pulse + 1, std::memory_order_relaxed);
   if (!lane.pulse.compare_exchange_strong(pulse, pulse | Lane::kAbandoned,
                                           std::memory_order_acq_rel)) {
     return false;  // it returned just now
   }
-  const abi::Task* task = abi::TaskAt(run.instance().image, id);
-  run.Fail(Error(
-      ErrorCode::timeout,
-      fmt::format("{}: block {} did not return within {} ms", run.instance().Describe(task),
-                  item % task->blocks,
-                  std::chrono::duration<double, std::milli>(run.launch.kernel_timeout).count())));
+  run.Fail(Error(ErrorCode::timeout, std::move(message)));
   run.outcome.quarantined = true;
-  threads_[index - 1].detach();
+  lanes_[index].thread.detach();
   --pool_threads_;
   crew_.awake.fetch_sub(1, std::memory_order_relaxed);
   uint64_t completed = lane.completed_before.load(std::memory_order_relaxed);
-  abandoned_.push_back({std::move(lanes_[index]), run.ticket, false});
-  lanes_[index] = std::make_unique<Lane>();
-  crew_.lanes[index].store(lanes_[index].get(), std::memory_order_release);
+  abandoned_.push_back({std::move(lanes_[index].lane), run.ticket, false});
+  lanes_[index].lane = std::move(fresh);
+  crew_.lanes[index].store(lanes_[index].lane.get(), std::memory_order_release);
   try {
     StartThread(index);
-  } catch (const std::system_error&) {
+  } catch (const std::exception&) {
     // The lane never becomes idle, so nobody hands it anything. See BeginNextOnPool.
   }
   return run.Leave(completed);
@@ -547,19 +618,17 @@ void Executor::Impl::Close() {
   });
   closing_.store(true, std::memory_order_seq_cst);
   watch_.notify_all();
-  std::vector<std::thread> threads = std::move(threads_);
   std::thread watchdog = std::move(watchdog_);
-  size_t lanes = lanes_.size();
   lock.unlock();
-  for (size_t i = 1; i < lanes; ++i) {
-    if (Parcel* parcel = lanes_[i]->mailbox.TryClaim(true)) {
+  if (watchdog.joinable()) watchdog.join();  // then nobody replaces lanes any more
+  for (size_t i = 1; i < lanes_.size(); ++i) {
+    if (Parcel* parcel = lanes_[i].lane->mailbox.TryClaim(true)) {
       parcel->run = nullptr;
-      lanes_[i]->mailbox.Deliver();
+      lanes_[i].lane->mailbox.Deliver();
     }
   }
-  if (watchdog.joinable()) watchdog.join();
-  for (std::thread& thread : threads) {
-    if (thread.joinable()) thread.join();
+  for (PoolLane& lane : lanes_) {
+    if (lane.thread.joinable()) lane.thread.join();
   }
 }
 
@@ -569,12 +638,14 @@ Executor::~Executor() { impl_->Close(); }
 void Executor::LoadKernels(uint32_t first, std::span<const Kernel> kernels) {
   impl_->LoadKernels(first, kernels);
 }
+void Executor::Prepare(const device::Launch& launch) { impl_->Prepare(launch); }
 device::Ticket Executor::Execute(const device::Launch& launch) { return impl_->Execute(launch); }
 bool Executor::Wait(device::Ticket ticket, std::chrono::nanoseconds timeout) {
   return impl_->Wait(ticket, timeout);
 }
 device::Outcome Executor::Collect(device::Ticket ticket) { return impl_->Collect(ticket); }
 bool Executor::Settled(device::Ticket ticket) const { return impl_->Settled(ticket); }
+bool Executor::InKernel() const { return impl_->InKernel(); }
 int Executor::abandoned() const { return impl_->abandoned(); }
 
 }  // namespace precast::sim

@@ -24,8 +24,8 @@ namespace precast::sim {
 class Executor {
  public:
   static constexpr int kMaxThreads = 256;
-  /// Kernels that may be given up before the device counts as lost.
-  static constexpr int kMaxAbandoned = 4;
+  /// Kernels that may be given up and not have returned; with one more the device counts as lost.
+  static constexpr int kMaxAbandoned = 3;
 
   Executor(int default_threads, sched::AddressSpace memory);
   /// Waits for what was launched.
@@ -35,12 +35,14 @@ class Executor {
 
   // As in device::Driver.
   void LoadKernels(uint32_t first, std::span<const Kernel> kernels);
+  void Prepare(const device::Launch& launch);
   device::Ticket Execute(const device::Launch& launch);
   bool Wait(device::Ticket ticket, std::chrono::nanoseconds timeout);
   /// Requires: ended.
   device::Outcome Collect(device::Ticket ticket);
 
   bool Settled(device::Ticket ticket) const;
+  bool InKernel() const;
 
   /// Threads that were given up inside a kernel and have not returned. While there are any, device
   /// memory must stay mapped.

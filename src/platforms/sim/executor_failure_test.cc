@@ -1,4 +1,5 @@
 // The executor when kernels fail or are measured, and when many threads use it at once.
+#include "base/failing_new_test.h"
 #include "platforms/sim/executor.h"
 #include "support/test_graph.h"
 #include "support/test_launch.h"
@@ -8,6 +9,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <filesystem>
 #include <thread>
 #include <vector>
 
@@ -269,6 +271,137 @@ TEST(ExecutorTest, MeasuresTimeInKernels) {
     launch.measure_kernels = true;
     double us = RunLaunch(executor, launch).in_kernels_us;
     EXPECT_GE(us, threads == 1 ? 20'000 : 5'000);
+  }
+  image = g.Seal();
+  launch = LaunchOf(image);
+  launch.oracle = true;
+  launch.measure_kernels = true;
+  EXPECT_GE(RunLaunch(executor, launch).in_kernels_us, 20'000);
+}
+
+TEST(ExecutorTest, SaysWhenARunEnded) {
+  Counter counter(3);
+  Executor executor(2, {});
+  executor.LoadKernels(0, counter.g.kernels());
+  for (bool caller_waits : {true, false}) {
+    TestImage copy = counter.image;
+    auto before = std::chrono::steady_clock::now();
+    device::Ticket ticket = executor.Execute(LaunchOf(copy, caller_waits));
+    EXPECT_TRUE(executor.Wait(ticket, kForever));
+    auto after = std::chrono::steady_clock::now();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    device::Outcome outcome = executor.Collect(ticket);
+    EXPECT_GE(outcome.ended, before);
+    EXPECT_LE(outcome.ended, after) << "not when somebody asks";
+  }
+}
+
+/// Whatever allocation of a launch fails: an exception and no run, or a run with fewer threads.
+TEST(ExecutorTest, GoesOnAfterItRanOutOfMemory) {
+  Counter counter(5);
+  int launched = 0, refused = 0;
+  for (bool caller_waits : {true, false}) {
+    bool struck = true;
+    for (uint64_t n = 1; struck; ++n) {
+      Executor executor(4, {});
+      executor.LoadKernels(0, counter.g.kernels());
+      TestImage copy = counter.image;
+      device::Launch launch = LaunchOf(copy, caller_waits);
+      device::Ticket ticket = 0;
+      try {
+        test::FailNew fail(n);
+        struct Note {
+          test::FailNew& fail;
+          bool& struck;
+          ~Note() { struck = fail.struck(); }
+        } note{fail, struck};
+        ticket = executor.Execute(launch);
+      } catch (const std::exception&) {
+        ++refused;
+      }
+      if (ticket != 0) {
+        ++launched;
+        EXPECT_TRUE(executor.Wait(ticket, kForever));
+        EXPECT_TRUE(executor.Collect(ticket).ok);
+      }
+      for (bool again : {true, false}) {
+        TestImage another = counter.image;
+        EXPECT_TRUE(RunLaunch(executor, LaunchOf(another, again)).ok);
+        ++launched;
+      }
+    }
+  }
+  EXPECT_EQ(counter.value(), 5 * launched);
+  EXPECT_EQ(refused > 0, test::FailNew::kWorks);
+}
+
+// Threads that start ahead of a launch.
+
+int ThreadsOfThisProcess() {
+  int threads = 0;
+  for ([[maybe_unused]] const auto& entry :
+       std::filesystem::directory_iterator("/proc/self/task")) {
+    ++threads;
+  }
+  return threads;
+}
+
+TEST(ExecutorTest, PrepareStartsTheThreadsOfALaunch) {
+  Counter counter(3);
+  for (bool caller_waits : {true, false}) {
+    Executor executor(4, {});
+    executor.LoadKernels(0, counter.g.kernels());
+    TestImage copy = counter.image;
+    device::Launch launch = LaunchOf(copy, caller_waits);
+    int before = ThreadsOfThisProcess();
+    executor.Prepare(launch);
+    int prepared = ThreadsOfThisProcess();
+    EXPECT_GT(prepared, before);
+    EXPECT_TRUE(RunLaunch(executor, launch).ok);
+    EXPECT_LE(ThreadsOfThisProcess(), prepared);
+  }
+}
+
+TEST(ExecutorTest, AnOracleRunStartsNoThreads) {
+  Counter counter(3);
+  Executor executor(4, {});
+  executor.LoadKernels(0, counter.g.kernels());
+  device::Launch launch = LaunchOf(counter.image);
+  launch.oracle = true;
+  int before = ThreadsOfThisProcess();
+  executor.Prepare(launch);
+  EXPECT_TRUE(RunLaunch(executor, launch).ok);
+  EXPECT_LE(ThreadsOfThisProcess(), before);
+}
+
+// What a kernel sees of its own executor.
+
+struct Inside {
+  Executor* executor;
+  std::atomic<int> seen{0};
+};
+PRECAST_KERNEL(look_inside, Core::vector)(const KernelContext& k) {
+  Inside* inside = reinterpret_cast<Inside*>(k.scalar<uint64_t>(0));
+  if (inside->executor->InKernel()) ++inside->seen;
+}
+
+TEST(ExecutorTest, KnowsItsOwnKernels) {
+  Executor executor(2, {}), other(1, {});
+  Inside inside{&executor}, foreign{&other};
+  TestGraph g;
+  Tensor x = g.Data<int64_t>({});
+  for (Inside* where : {&inside, &foreign}) {
+    g.Submit(g.Kernel(look_inside), {inout(x), reinterpret_cast<uint64_t>(where)});
+  }
+  executor.LoadKernels(0, g.kernels());
+  for (int round = 0; round < 3; ++round) {
+    TestImage image = g.Seal();
+    device::Launch launch = LaunchOf(image, round != 1);
+    launch.oracle = round == 2;
+    EXPECT_TRUE(RunLaunch(executor, launch).ok);
+    EXPECT_EQ(inside.seen, round + 1);
+    EXPECT_EQ(foreign.seen, 0);
+    EXPECT_FALSE(executor.InKernel());
   }
 }
 

@@ -8,16 +8,19 @@
 
 #include <chrono>
 #include <memory>
+#include <thread>
 #include <vector>
 
 namespace precast::sim {
 namespace {
 
+using test::add_one;
 using test::Counter;
 using test::Hanging;
 using test::kForever;
 using test::LaunchOf;
 using test::RunLaunch;
+using test::TestGraph;
 using test::TestImage;
 using test::wait_and_throw;
 using test::wait_at_gate;
@@ -66,6 +69,35 @@ TEST(ExecutorTimeoutTest, OneBlockOfMany) { ExpectTimeout(wait_at_gate, 8, 5, 3)
 TEST(ExecutorTimeoutTest, TheLastBlockOfMany) { ExpectTimeout(wait_at_gate, 8, 7, 2); }
 TEST(ExecutorTimeoutTest, AKernelThatThrowsWhenItIsLate) { ExpectTimeout(wait_and_throw, 1, 0, 2); }
 
+PRECAST_KERNEL(take_a_moment, Core::vector)(const KernelContext& k) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  k.tensor<int64_t>(0)[0] += 1;
+}
+
+/// The first kernels of the thread that replaces one have as much time as all others.
+TEST(ExecutorTimeoutTest, AReplacedThreadStartsWithItsWholeBudget) {
+  TestGraph g;
+  Tensor x = g.Data<int64_t>({});
+  g.Kernel(add_one), g.Kernel(wait_at_gate);  // with the indices that they have in Hanging
+  g.Submit(g.Kernel(add_one), {inout(x)});  // so that it is the second call here that takes time …
+  g.Submit(g.Kernel(take_a_moment), {inout(x)});
+  for (int round = 0; round < 3; ++round) {
+    Hanging hanging(wait_at_gate, 1, 0);  // … as it is the second one here that hangs
+    Executor executor(1, {});
+    executor.LoadKernels(0, g.kernels());
+    EXPECT_EQ(RunWatched(executor, hanging.image).code, ErrorCode::timeout);
+    // Long after the first one hung, measured by the budget of the second.
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    TestImage image = g.Seal();
+    device::Launch launch = LaunchOf(image);
+    launch.kernel_timeout = std::chrono::milliseconds(200);
+    device::Outcome outcome = RunLaunch(executor, launch);
+    EXPECT_TRUE(outcome.ok) << outcome.message;
+    hanging.gate.Open();
+    hanging.gate.AwaitReturned(1);
+  }
+}
+
 TEST(ExecutorTimeoutTest, TheKernelMayOutliveTheExecutor) {
   Hanging hanging(wait_at_gate, 1, 0);
   {
@@ -102,12 +134,12 @@ TEST(ExecutorTimeoutTest, AfterSeveralTheDeviceIsLost) {
   std::vector<std::unique_ptr<Hanging>> hanging;
   Counter fine(5);
   Executor executor(2, {});
-  for (int i = 0; i < Executor::kMaxAbandoned; ++i) {
+  for (int i = 0; i <= Executor::kMaxAbandoned; ++i) {
     hanging.push_back(std::make_unique<Hanging>(wait_at_gate, 1, 0));
     if (i == 0) executor.LoadKernels(0, hanging[0]->g.kernels());
     EXPECT_EQ(RunWatched(executor, hanging.back()->image).code, ErrorCode::timeout);
   }
-  EXPECT_EQ(executor.abandoned(), Executor::kMaxAbandoned);
+  EXPECT_EQ(executor.abandoned(), Executor::kMaxAbandoned + 1);
   try {
     executor.Execute(LaunchOf(fine.image));
     ADD_FAILURE() << "nothing thrown";

@@ -45,10 +45,12 @@ class SimDriver final : public device::Driver {
   void UnregisterHostView(device::Address allocation, void* view) override;
 
   void LoadKernels(uint32_t first, std::span<const Kernel> kernels) override;
+  void Prepare(const device::Launch& launch) override { executor_.Prepare(launch); }
   device::Ticket Execute(const device::Launch& launch) override;
   bool Wait(device::Ticket ticket, std::chrono::nanoseconds timeout) override;
   device::Outcome Collect(device::Ticket ticket) override;
   bool Settled(device::Ticket ticket) override { return executor_.Settled(ticket); }
+  bool InKernel() const override { return executor_.InKernel(); }
 
   /// Releases what is left, as a device reset does.
   void Reset() override;

@@ -17,6 +17,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <mutex>
@@ -55,13 +56,19 @@ class FaultyDriver final : public Driver {
   /// From now on the n-th call (n >= 1) of one of these kinds fails with this code, once. An empty
   /// list means all kinds. Replaces an earlier order.
   void FailNth(uint64_t n, ErrorCode code, std::initializer_list<Call> calls = {});
-  /// Takes back an order that has not struck yet.
+  /// From now on the n-th call (n >= 1) and every one after it fails with `device_lost`. Replaces
+  /// an earlier order.
+  void LoseFrom(uint64_t n);
+  /// Takes back an order that has not struck yet, or a loss.
   void FailNone();
   /// Whether the last order has struck.
   bool struck() const;
 
   /// From now on RegisterHostView refuses (returns null) without asking the inner driver.
   void RefuseHostViews(bool refuse);
+
+  /// What the driver calls before it is reset, to look at what the inner one still holds.
+  void set_before_reset(std::function<void()> call) { before_reset_ = std::move(call); }
 
   /// Calls made so far, those that failed included; `properties` is not counted.
   uint64_t calls() const;
@@ -79,10 +86,12 @@ class FaultyDriver final : public Driver {
   void* RegisterHostView(Address allocation, uint64_t bytes) override;
   void UnregisterHostView(Address allocation, void* view) override;
   void LoadKernels(uint32_t first, std::span<const Kernel> kernels) override;
+  void Prepare(const Launch& launch) override { driver_->Prepare(launch); }
   Ticket Execute(const Launch& launch) override;
   bool Wait(Ticket ticket, std::chrono::nanoseconds timeout) override;
   Outcome Collect(Ticket ticket) override;
   bool Settled(Ticket ticket) override { return driver_->Settled(ticket); }
+  bool InKernel() const override { return driver_->InKernel(); }
   void Reset() override;
 
  private:
@@ -90,11 +99,13 @@ class FaultyDriver final : public Driver {
   std::optional<Error> Strikes(Call call);
 
   const std::unique_ptr<Driver> driver_;
+  std::function<void()> before_reset_;
   mutable std::mutex mutex_;  // guards what follows
   std::array<uint64_t, kCalls> counts_{};
   uint32_t mask_ = 0;       // of the kinds that may fail
   uint64_t remaining_ = 0;  // calls of those kinds until one fails; 0: none will
   bool struck_ = false;
+  bool for_good_ = false;  // every call after the one that struck fails too
   bool refuse_views_ = false;
   ErrorCode code_ = ErrorCode::internal;
 };

@@ -1,4 +1,4 @@
-#include "device/faulty_driver.h"
+#include "support/faulty_driver.h"
 
 #include <algorithm>
 #include <numeric>
@@ -29,8 +29,14 @@ void FaultyDriver::FailNth(uint64_t n, ErrorCode code, std::initializer_list<Cal
   mask_ = calls.size() == 0 ? ~0u : 0;
   for (Call call : calls) mask_ |= 1u << static_cast<unsigned>(call);
   remaining_ = n;
-  struck_ = false;
+  struck_ = for_good_ = false;
   code_ = code;
+}
+
+void FaultyDriver::LoseFrom(uint64_t n) {
+  FailNth(n, ErrorCode::device_lost);
+  std::lock_guard lock(mutex_);
+  for_good_ = true;
 }
 
 void FaultyDriver::FailNone() {
@@ -63,6 +69,7 @@ std::optional<Error> FaultyDriver::Strikes(Call call) {
   ++counts_[static_cast<size_t>(call)];
   if (remaining_ == 0 || ((mask_ >> static_cast<unsigned>(call)) & 1u) == 0) return std::nullopt;
   if (--remaining_ > 0) return std::nullopt;
+  if (for_good_) remaining_ = 1;
   struck_ = true;
   return Error(code_, fmt::format("injected failure of the driver call {}", Name(call)));
 }
@@ -149,6 +156,7 @@ Outcome FaultyDriver::Collect(Ticket ticket) {
 
 void FaultyDriver::Reset() {
   auto error = Strikes(Call::reset);
+  if (before_reset_) before_reset_();
   driver_->Reset();
   if (error) throw *error;
 }

@@ -1,0 +1,73 @@
+#include "cli/bench_command.h"
+
+#include "cli/names.h"
+#include "cli/output.h"
+
+#include <precast/error.h>
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <signal.h>
+#include <system_error>
+#include <unistd.h>
+
+namespace precast::cli {
+namespace {
+
+const std::vector<std::string> kSuites = {"submit", "execute", "run", "hostview"};
+
+/// Where precast-bench lies if it was built: beside this executable.
+std::string BenchPath() {
+  std::error_code error;
+  std::filesystem::path command = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) Fail(ErrorCode::io, "cannot read /proc/self/exe: {}", error.message());
+  return (command.parent_path() / "precast-bench").string();
+}
+
+}  // namespace
+
+void BenchCommand::Declare(CLI::App& app, const std::vector<std::string>& args) {
+  args_ = args;
+  app.prefix_command();  // all behind the suite's name is for precast-bench
+  app.footer(
+      "Suites:\n"
+      "  submit                      building graphs\n"
+      "  execute                     executing a graph for the first time\n"
+      "  run                         all of a run: build, send, execute, release\n"
+      "  hostview                    orchestrations that read device memory\n"
+      "\n"
+      "Precast takes part beside a floor, oneTBB, OpenMP and StarPU, in one process, and prints ns "
+      "per\n"
+      "task. The program precast-bench does the work. scripts/test builds it, and so does\n"
+      "scripts/setup release precast-bench.\n"
+      "\n"
+      "Examples:\n"
+      "  precast bench submit --help              options of a suite\n"
+      "  precast bench submit --n 10000\n"
+      "  precast bench run --impl precast,onetbb --threads 2 --json");
+}
+
+int BenchCommand::Run(Output& output) {
+  if (args_.empty()) Fail(ErrorCode::usage, "name a suite: submit, execute, run or hostview");
+  if (std::find(kSuites.begin(), kSuites.end(), args_[0]) == kSuites.end()) {
+    FailUnknown("suite", args_[0], kSuites);
+  }
+  output.Flush();
+  std::string path = BenchPath();
+  std::vector<char*> words = {path.data()};
+  for (std::string& arg : args_) words.push_back(arg.data());
+  words.push_back(nullptr);
+  signal(SIGPIPE, SIG_DFL);
+  execv(path.c_str(), words.data());
+  int reason = errno;
+  signal(SIGPIPE, SIG_IGN);
+  if (reason == ENOENT) {
+    Fail(ErrorCode::not_found, "{} is not built: scripts/setup release precast-bench", path);
+  }
+  Fail(ErrorCode::io, "cannot execute {}: {}", path, std::generic_category().message(reason));
+}
+
+}  // namespace precast::cli
