@@ -299,7 +299,7 @@ void HostAccess::Set(const Tensor& tensor, std::span<const int64_t> index, DType
     OpenWindow(range.buffer, span.copy.get());
     return;
   }
-  if (Builder::IsReadOnly(tensor)) {
+  if (Builder::IsReadOnly(range.tensor)) {
     FailAccess(range, "an 'in' argument in device memory; declare it 'inout'", 0,
                ErrorCode::mismatch);
   }

@@ -266,7 +266,8 @@ void RunState::Collect(device::Ticket* quarantined) {
   if (!outcome.quarantined) *quarantined = 0;
   report_.in_kernels_us = outcome.in_kernels_us;
   // The run was over then, even if nobody asked for it until now.
-  Clock::time_point now = Clock::now();
+  Moment since = Now();
+  Clock::time_point now = since.wall;
   Clock::time_point ended = outcome.ended == Clock::time_point() ? now : outcome.ended;
   Moment since = Now();
   report_[Phase::execute].wall_us =
