@@ -269,7 +269,6 @@ void RunState::Collect(device::Ticket* quarantined) {
   Moment since = Now();
   Clock::time_point now = since.wall;
   Clock::time_point ended = outcome.ended == Clock::time_point() ? now : outcome.ended;
-  Moment since = Now();
   report_[Phase::execute].wall_us =
       std::chrono::duration<double, std::micro>(ended - launched_).count();
   if (!outcome.ok) throw Error(outcome.code, outcome.message);

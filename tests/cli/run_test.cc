@@ -64,7 +64,7 @@ TEST_P(EveryExample, GivesOneDocument) {
   ASSERT_EQ(json["rounds"].size(), 2u);
   for (const Json& round : json["rounds"]) {
     Names keys = Keys(round);
-    for (const char* key : {"phases", "control_plane", "graph", "copies", "heap", "modelled",
+    for (const char* key : {"phases", "control_plane", "modelled", "graph", "copies", "heap",
                             "host_views", "total_us", "in_kernels_us", "threads", "warnings"}) {
       EXPECT_THAT(keys, Contains(key));
     }
@@ -75,8 +75,9 @@ TEST_P(EveryExample, GivesOneDocument) {
     const Json& phases = round["phases"];
     EXPECT_EQ(Keys(phases), (Names{"args", "host_orch", "graph_upload", "arena_h2d", "execute",
                                    "copy_back", "host_view_close"}));
-    for (const Json& phase : phases)
+    for (const Json& phase : phases) {
       EXPECT_EQ(Keys(phase), (Names{"wall_us", "modelled_us", "bytes"}));
+    }
     EXPECT_NEAR(round["control_plane"]["wall_us"].get<double>(),
                 phases["host_orch"]["wall_us"].get<double>() +
                     phases["graph_upload"]["wall_us"].get<double>() +
