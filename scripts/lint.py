@@ -6,7 +6,7 @@ Checks the rules of the tree that a compiler does not see; prints each breach as
 layers    a layer of src/ includes only from the layers it may see
 platforms only src/platforms/registry.cc knows which platforms there are
 public    at most 12 public headers; they include each other, fmt and the standard library only
-size      include/ and src/ without tests stay under 15,000 lines, a file under 800
+size      include/ and src/ without tests stay under 20,000 lines, a file under 800
 tree      headers say #pragma once; no file names a place of somebody's machine
 """
 
@@ -35,7 +35,7 @@ EXTRA = {"worker": {"platforms/registry.h"}}
 EXAMPLES_LIST = ("src/cli/main.cc", "examples.h")
 
 MAX_PUBLIC_HEADERS = 12
-MAX_CORE_LINES = 15_000
+MAX_CORE_LINES = 20_000  # docs/decisions/0004-size-of-the-core.md
 MAX_FILE_LINES = 800
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')

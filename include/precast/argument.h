@@ -35,16 +35,33 @@ class Arg {
   /// A scalar of any arithmetic type, or f16 / bf16.
   template <Element T>
   Arg(T value)  // NOLINT: implicit by design
-      : tensor_(nullptr), bits_(0), direction_(Direction::scalar), dtype_(kDTypeOf<T>) {
+      : tensor_(nullptr), bits_(0), direction_(Direction::scalar), dtype_(kDTypeOf<T>), bound_(0) {
     __builtin_memcpy(&bits_, &value, sizeof(T));
   }
   Arg(Direction direction, const Tensor& tensor)
-      : tensor_(&tensor), bits_(0), direction_(direction), dtype_(tensor.dtype()) {}
+      : tensor_(&tensor), bits_(0), direction_(direction), dtype_(tensor.dtype()), bound_(0) {}
   Arg(Direction direction, Tensor&& tensor)
-      : tensor_(nullptr), bits_(0), direction_(direction), dtype_(tensor.dtype()), own_(tensor) {}
+      : tensor_(nullptr),
+        bits_(0),
+        direction_(direction),
+        dtype_(tensor.dtype()),
+        bound_(0),
+        own_(tensor) {}
+  /// A scalar that is bound to boundary scalar `bound` - 1 of the graph under record, now `bits`;
+  /// 0: to none. See BoundScalar.
+  static Arg bound_scalar(uint32_t bound, uint64_t bits, DType dtype) {
+    Arg arg(bits);
+    arg.dtype_ = dtype;
+    arg.bound_ = bound;
+    return arg;
+  }
 
   Arg(const Arg& other)
-      : tensor_(nullptr), bits_(other.bits_), direction_(other.direction_), dtype_(other.dtype_) {
+      : tensor_(nullptr),
+        bits_(other.bits_),
+        direction_(other.direction_),
+        dtype_(other.dtype_),
+        bound_(other.bound_) {
     if (!other.is_scalar()) own_ = other.tensor();
   }
   Arg& operator=(const Arg& other) {
@@ -54,6 +71,7 @@ class Arg {
     bits_ = other.bits_;
     direction_ = other.direction_;
     dtype_ = other.dtype_;
+    bound_ = other.bound_;
     own_ = copy;
     return *this;
   }
@@ -65,12 +83,15 @@ class Arg {
   const Tensor& tensor() const { return tensor_ != nullptr ? *tensor_ : own_; }
   /// The scalar's bytes, zero-extended.
   uint64_t bits() const { return bits_; }
+  /// 1 + the number of the boundary scalar that this is, 0 if none.
+  uint32_t bound() const { return bound_; }
 
  private:
   const Tensor* tensor_;
   uint64_t bits_;
   Direction direction_;
   DType dtype_;
+  uint32_t bound_;
   union {
     Tensor own_;  // set when tensor_ is null and the argument is a tensor
   };

@@ -10,10 +10,12 @@
 #pragma once
 
 #include <precast/argument.h>
+#include <precast/graph.h>
 #include <precast/kernel.h>
 #include <precast/tensor.h>
 
 #include <atomic>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -142,16 +144,44 @@ class Args {
     __builtin_memcpy(static_cast<void*>(&value), &bits, sizeof(T));
     return value;
   }
+  /// The same, without looking at its value: what a recorded graph passes on.
+  template <Element T>
+  BoundScalar<T> bound_scalar(size_t i) const {
+    CheckScalar(i, kDTypeOf<T>);
+    return BoundScalar<T>(this, static_cast<uint32_t>(i));
+  }
 
  private:
   friend class detail::RunBuilder;
+  template <Element T>
+  friend class BoundScalar;
   struct Scalar {
     uint64_t bits;
     DType dtype;
+    mutable bool looked_at = false;  // by a body, which then is for this value
+    uint32_t bound = 0;              // 1 + its number on the boundary of the graph under record
   };
+  void CheckScalar(size_t i, DType dtype) const;
   uint64_t ScalarBits(size_t i, DType dtype) const;
   std::vector<Tensor> tensors_;
   std::vector<Scalar> scalars_;
+};
+
+template <Element T>
+T BoundScalar<T>::value() const {
+  return args_->template scalar<T>(index_);
+}
+template <Element T>
+BoundScalar<T>::operator Arg() const {
+  const Args::Scalar& scalar = args_->scalars_[index_];
+  return Arg::bound_scalar(scalar.bound, scalar.bits, scalar.dtype);
+}
+
+/// How a recorded graph is submitted.
+struct GraphOptions {
+  std::string_view name = {};  ///< for reports and messages; the key by default
+  TaskList after = {};         ///< order beyond what tensors imply
+  PredicateRef when = {};      ///< instantiate only if it holds
 };
 
 /// Ends a scope when it is destroyed. Not copyable; end scopes in the reverse order of opening.
@@ -174,6 +204,36 @@ class Orchestrator {
   /// `not_ready` (an `in` that nothing wrote), `not_found` (a kernel this platform lacks).
   Task submit(const Kernel& kernel, ArgList args, const SubmitOptions& options = {});
   Task submit(const MixedKernel& kernel, ArgList args, const SubmitOptions& options = {});
+
+  /// Submits a recorded graph as one task: see precast/graph.h. `body` is a function or a lambda
+  /// without captures, called as body(Orchestrator&, const Args&, params...). Errors besides those
+  /// of `submit`: `mismatch`, `not_ready` and `invalid_argument` for what a body must not do.
+  template <typename Body, typename... Params>
+    requires std::invocable<Body, Orchestrator&, const Args&, const Params&...>
+  Task submit_graph(GraphKey key, Body body, ArgList args, const Params&... params) {
+    return submit_graph(key, body, args, GraphOptions{}, params...);
+  }
+  template <typename Body, typename... Params>
+    requires std::invocable<Body, Orchestrator&, const Args&, const Params&...>
+  Task submit_graph(GraphKey key, Body body, ArgList args, const GraphOptions& options,
+                    const Params&... params) {
+    static_assert(
+        std::is_pointer_v<Body> || std::is_empty_v<Body>,
+        "the body of a graph is a function or a lambda without captures: what it captures "
+        "would be that of the first submission in all others");
+    detail::GraphParams encoded;
+    (encoded.Add(params), ...);
+    auto call = [&](Orchestrator& o, const Args& a) { body(o, a, params...); };
+    detail::GraphBody erased{{&detail::kAddressOf<std::tuple<Body, Params...>>, nullptr},
+                             [](const void* context, Orchestrator& o, const Args& a) {
+                               (*static_cast<const decltype(call)*>(context))(o, a);
+                             },
+                             &call};
+    if constexpr (std::is_pointer_v<Body>) {
+      erased.identity[1] = reinterpret_cast<const void*>(body);
+    }
+    return SubmitGraph(key, erased, encoded.bytes(), args, options);
+  }
 
   /// A tensor in the run's own device memory. It dies with the innermost open scope.
   Tensor alloc(const Shape& shape, DType dtype);
@@ -239,6 +299,8 @@ class Orchestrator {
  private:
   friend class detail::RunBuilder;
   explicit Orchestrator(detail::RunBuilder* builder) : builder_(builder) {}
+  Task SubmitGraph(GraphKey key, const detail::GraphBody& body, std::string_view params,
+                   ArgList args, const GraphOptions& options);
   void Get(const Tensor& tensor, std::span<const int64_t> index, DType dtype, void* values,
            int64_t count);
   void Set(const Tensor& tensor, std::span<const int64_t> index, DType dtype, const void* values,

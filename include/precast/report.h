@@ -33,7 +33,14 @@ struct RunReport {
     double modelled_us() const { return static_cast<double>(modelled_ps) / 1e6; }
   };
   struct Graph {
-    uint64_t tasks = 0, edges = 0, blocks = 0, image_bytes = 0;
+    uint64_t tasks = 0, edges = 0;
+    uint64_t blocks = 0;  ///< of all tasks, those of recorded graphs included
+    uint64_t image_bytes = 0;
+    uint64_t definitions_recorded = 0;  ///< bodies that were called
+    uint64_t definitions_reused = 0;    ///< recorded in an earlier run, submitted in this one
+    uint64_t definitions_shared = 0;    ///< recorded, and equal to one that was there
+    uint64_t variants = 0;              ///< recordings of the graphs that were submitted
+    uint64_t replays = 0;               ///< submissions of recorded graphs
   };
   struct Copies {
     uint64_t control = 0, staging = 0, back = 0;  ///< numbers of driver copies

@@ -46,6 +46,9 @@ struct WorkerOptions {
   /// Bytes of child memory mapped at a time: past it, views that no run uses are dropped, and a
   /// larger allocation is accessed by copies.
   Bytes host_view_budget = Bytes{1} << 30;
+  /// Recorded graphs that are kept: past it, the least recently used go that no run uses.
+  Bytes definition_budget = Bytes{256} << 20;
+  uint64_t max_definitions = 4096;
   /// Of messages on standard error: "trace", "debug", "info", "warn", "error" or "off".
   std::string log_level = "warn";
 };

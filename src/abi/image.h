@@ -1,7 +1,7 @@
 // The image: the bytes of one run (or of one recorded definition) as they travel to the device.
 //
 //   Header | task blocks … | sections: layouts, consumer chunks, predicates, mixes, names, roots,
-//   slots
+//   bindings, definitions, counters, slots
 //
 // A task block is a Task record followed by its tensor arguments, then its scalar arguments, padded
 // to 64 bytes. A *task id* is the position of a block, counted in 64-byte units from the start of
@@ -41,27 +41,40 @@ struct Header {
   uint64_t edges;
   uint64_t blocks;      // of all tasks together, kernels of a mixed task counted apart
   uint64_t task_bytes;  // of all task blocks; the first stands right behind the header
-  uint64_t reserved0;
-  Section layouts;     // Layout
-  Section chunks;      // ConsumerChunk
-  Section predicates;  // Predicate
-  Section mixes;       // Mix
-  Section names;       // Name
-  Section name_bytes;  // char
-  Section roots;       // TaskId: tasks without producers, in order of submission
-  Section slots;       // Slot
-  Section reserved1[4];
+  uint32_t sinks;       // number of tasks without consumers
+  uint32_t scalars;     // that an instance of this definition takes; 0 in the image of a run
+  Section layouts;      // Layout
+  Section chunks;       // ConsumerChunk
+  Section predicates;   // Predicate
+  Section mixes;        // Mix
+  Section names;        // Name
+  Section name_bytes;   // char
+  Section roots;        // TaskId: tasks without producers, in order of submission
+  Section slots;        // Slot
+  Section bindings;     // Binding: what graph tasks pass to their definitions
+  Section definitions;  // Definition: those that graph tasks name
+  Section counters;     // uint32_t: Task::producers in order of submission; in definitions only
+  uint64_t heap_bytes;  // that an instance needs for the tensors it creates
+  uint64_t reserved;
 };
 static_assert(sizeof(Header) == 256);
 static_assert(offsetof(Header, layouts) == 64);
-static_assert(offsetof(Header, reserved1) == 192);
+static_assert(offsetof(Header, heap_bytes) == 240);
 
 inline constexpr uint32_t kInlineConsumers = 6;
 inline constexpr uint32_t kNoKernel = 0xffffffff;  // Task::kernel of a dependency-only task
 
 enum TaskFlags : uint8_t {
-  kTaskMixed = 1,  // Task::kernel indexes the mixes section
+  kTaskMixed = 1,   // Task::kernel indexes the mixes section
+  kTaskGraph = 2,   // the task instantiates a definition; see below
+  kTaskPasses = 4,  // a graph task some of whose scalars are those of the instance it stands in
 };
+
+// In a graph task, Task::kernel indexes the definitions section and Task::blocks is its first
+// binding: one for each slot of the definition but the heap, Task::tensors in number, then
+// Task::scalars values (each followed by a second word with kTaskPasses: 1 + the number of the
+// scalar that is passed on, or 0). It has one inline consumer less: the last one holds the place of
+// its scratch in slot 0, in units of kScratchUnit, plus 1.
 
 /// One submitted kernel call.
 struct Task {
@@ -99,7 +112,7 @@ inline constexpr uint32_t kMaxLayouts = 1u << 28;
 struct Scalar {
   uint64_t bits;   // the value's bytes, zero-extended
   uint32_t dtype;  // precast::DType
-  uint32_t reserved;
+  uint32_t bound;  // 1 + the scalar of the instance that is the value; 0: `bits` is
 };
 static_assert(sizeof(Scalar) == 16);
 
@@ -158,6 +171,39 @@ struct Slot {
   uint64_t bytes;
 };
 static_assert(sizeof(Slot) == 16);
+
+/// What a graph task passes to its definition: the bits of a scalar, or a place in a slot.
+using Binding = uint64_t;
+inline constexpr uint64_t kBoundOffsetBits = 40;
+inline constexpr uint64_t kMaxBoundSlots = uint64_t{1} << (64 - kBoundOffsetBits);
+inline constexpr uint64_t kMaxBoundOffset = (uint64_t{1} << kBoundOffsetBits) - 1;
+inline constexpr Binding PlaceBinding(uint64_t slot, uint64_t offset) {
+  return slot << kBoundOffsetBits | offset;
+}
+inline constexpr uint64_t SlotOf(Binding place) { return place >> kBoundOffsetBits; }
+inline constexpr uint64_t OffsetOf(Binding place) { return place & kMaxBoundOffset; }
+
+/// A definition: an image on the device. Its slots say how many bytes each needs.
+struct Definition {
+  uint64_t address;
+  uint64_t hash;  // its Header::content_hash
+};
+static_assert(sizeof(Definition) == 16);
+
+// The scratch of an instance: its Instance record, the addresses of its slots, its scalars, its
+// counters; then, at the next multiple of kScratchUnit, its heap.
+inline constexpr uint64_t kScratchUnit = 256;
+inline constexpr uint64_t kInstanceBytes = 128;
+/// Bytes before the heap.
+inline constexpr uint64_t ScratchHeapOffset(uint64_t slots, uint64_t scalars, uint64_t tasks) {
+  uint64_t bytes = kInstanceBytes + slots * sizeof(Slot) + scalars * 8 + tasks * 4;
+  return (bytes + kScratchUnit - 1) / kScratchUnit * kScratchUnit;
+}
+
+/// How many of a task's consumers stand in its record.
+inline uint32_t InlineConsumers(const Task& task) {
+  return (task.flags & kTaskGraph) != 0 ? kInlineConsumers - 1 : kInlineConsumers;
+}
 
 // Accessors. `image` is the address of the header.
 

@@ -12,7 +12,7 @@ namespace precast::graph {
 using BufferId = uint32_t;
 
 struct alignas(64) Buffer {
-  enum class Kind : uint8_t { host, device, created };
+  enum class Kind : uint8_t { host, device, created, boundary };  // boundary: of a graph's body
   enum State : uint8_t {
     kHasGaps = 1,        // some of it may hold no value: empty at first, not yet written
     kKeepsOldBytes = 2,  // what tasks leave unwritten shows what was there before

@@ -44,6 +44,8 @@ void Builder::Begin(ImageMemory* memory, uint32_t serial, uint64_t heap_budget) 
   predicates_.clear();
   mixes_.clear();
   roots_.clear();
+  bindings_.clear();
+  definitions_.clear();
   broken_.reset();
   if (memory_->capacity < used_) memory_->grow(*memory_, used_, 0);
 }
@@ -104,20 +106,30 @@ bool Builder::IsTask(abi::TaskId id) const {
 // Submitting. Usual tasks stay within Submit and what is inlined into it; whatever else there may
 // be is a call away, so that it takes no registers here.
 
-inline bool Builder::IsProducer(const Draft& draft, abi::TaskId task) const {
-  const abi::Task* from = abi::TaskAt(draft.image, task);
-  uint32_t count = from->consumers;
-  if (count == 0) return false;
-  if (count <= abi::kInlineConsumers) return from->consumer[count - 1] == draft.id;
-  uint32_t last = (count - abi::kInlineConsumers - 1) % abi::kChunkConsumers;
-  return chunks_[from->chunk - 1].consumer[last] == draft.id;
+/// The newest task that waits for `task`; 0 if none.
+inline abi::TaskId Builder::NewestConsumer(const abi::Task& task) const {
+  uint32_t count = task.consumers, inlined = abi::InlineConsumers(task);
+  if (count == 0) return 0;
+  if (count <= inlined) return task.consumer[count - 1];
+  return chunks_[task.chunk - 1].consumer[(count - inlined - 1) % abi::kChunkConsumers];
+}
+
+/// Whether `task` is seen to precede the draft: on the path along the newest consumers, which after
+/// a few steps is where the orchestration is now.
+inline bool Builder::Precedes(const Draft& draft, abi::TaskId task) const {
+  constexpr int kSteps = 4;
+  for (int i = 0; i < kSteps && task != 0; ++i) {
+    task = NewestConsumer(*abi::TaskAt(draft.image, task));
+    if (task == draft.id) return true;
+  }
+  return false;
 }
 
 inline void Builder::AddEdge(const Draft& draft, abi::TaskId producer) {
   abi::Task* from = abi::TaskAt(draft.image, producer);
   uint32_t count = from->consumers;
-  if (count >= abi::kInlineConsumers) [[unlikely]]
-    return AddEdgeToChunk(draft, from);
+  if (count >= abi::kInlineConsumers - 1) [[unlikely]]
+    return AddLaterEdge(draft, from);
   // All edges into a task are made while it is the newest, so a repeated one is the last one.
   if (count > 0 && from->consumer[count - 1] == draft.id) return;
   from->consumer[count] = draft.id;
@@ -125,17 +137,19 @@ inline void Builder::AddEdge(const Draft& draft, abi::TaskId producer) {
   ++draft.task->producers;
 }
 
-[[gnu::noinline]] void Builder::AddEdgeToChunk(const Draft& draft, abi::Task* from) {
-  uint32_t position = (from->consumers - abi::kInlineConsumers) % abi::kChunkConsumers;
-  uint32_t newest = position > 0      ? chunks_[from->chunk - 1].consumer[position - 1]
-                    : from->chunk > 0 ? chunks_[from->chunk - 1].consumer[abi::kChunkConsumers - 1]
-                                      : from->consumer[abi::kInlineConsumers - 1];
-  if (newest == draft.id) return;
-  if (position == 0) {
-    chunks_.push_back({{}, from->chunk});
-    from->chunk = static_cast<uint32_t>(chunks_.size());
+[[gnu::noinline]] void Builder::AddLaterEdge(const Draft& draft, abi::Task* from) {
+  if (NewestConsumer(*from) == draft.id) return;
+  uint32_t count = from->consumers, inlined = abi::InlineConsumers(*from);
+  if (count < inlined) {
+    from->consumer[count] = draft.id;
+  } else {
+    uint32_t position = (count - inlined) % abi::kChunkConsumers;
+    if (position == 0) {
+      chunks_.push_back({{}, from->chunk});
+      from->chunk = static_cast<uint32_t>(chunks_.size());
+    }
+    chunks_[from->chunk - 1].consumer[position] = draft.id;
   }
-  chunks_[from->chunk - 1].consumer[position] = draft.id;
   ++from->consumers;
   ++draft.task->producers;
 }
@@ -190,7 +204,7 @@ inline void Builder::PutArgument(const Draft& draft, size_t i, const Buffer& buf
 
 inline void Builder::Place(const Draft& draft, uint32_t index) {
   auto precedes = [&](BufferId dead) {
-    return regions_.AllLive(dead, [&](abi::TaskId user) { return IsProducer(draft, user); });
+    return regions_.AllLive(dead, [&](abi::TaskId user) { return Precedes(draft, user); });
   };
   Buffer& buffer = regions_[index];
   HeapPlanner::Placement placement = heap_.Place(index, buffer.bytes, precedes);
@@ -278,15 +292,15 @@ inline void Builder::CheckOverlaps(const TaskSpec& spec) {
   }
 }
 
-abi::TaskId Builder::Submit(const TaskSpec& spec, ArgList args) {
-  size_t count = args.size();
-  uint64_t units = 1 + (count * sizeof(abi::Argument) + abi::kUnit - 1) / abi::kUnit;
+/// The accesses of a task, and where its record will be: behind the end of the image, which grows
+/// over it at the very end.
+[[gnu::always_inline]] inline Builder::Draft Builder::Prepare(const TaskSpec& spec, ArgList args,
+                                                              uint64_t units) {
   uint64_t end = used_ + units * abi::kUnit;
-  if (broken_ || spec.blocks == 0 || count > access_memory_.size() || end > memory_->capacity)
+  if (broken_ || spec.blocks == 0 || args.size() > access_memory_.size() || end > memory_->capacity)
       [[unlikely]] {
-    GrowFor(spec, count, end);
+    GrowFor(spec, args.size(), end);
   }
-
   Access* const first = access_memory_.data();
   Access* access = first;
   const uint32_t serial = serial_;
@@ -313,22 +327,25 @@ abi::TaskId Builder::Submit(const TaskSpec& spec, ArgList args) {
     }
     ++access;
   }
-  size_t tensors = static_cast<size_t>(access - first);
-  accesses_ = {first, tensors};
-  Access predicate;
-  if (may_skip) [[unlikely]]
-    predicate = PreparePredicate(spec);
-  if (tensors > 1) CheckOverlaps(spec);
-
-  // The block is written behind the end of the image; it becomes part of it at the very end.
+  accesses_ = {first, access};
   abi::TaskId id = next_id();
-  char* image = memory_->data;
-  Draft draft{spec, image, id, abi::TaskAt(image, id), first, tensors};
+  return {spec, memory_->data, id, abi::TaskAt(memory_->data, id), first, accesses_.size()};
+}
+
+abi::TaskId Builder::Submit(const TaskSpec& spec, ArgList args) {
+  size_t count = args.size();
+  uint64_t units = 1 + (count * sizeof(abi::Argument) + abi::kUnit - 1) / abi::kUnit;
+  Draft draft = Prepare(spec, args, units);
+  Access predicate;
+  if (spec.predicate != nullptr) [[unlikely]]
+    predicate = PreparePredicate(spec);
+  if (draft.tensors > 1) CheckOverlaps(spec);
+
   *draft.task = abi::Task{.number = static_cast<uint32_t>(statistics_.tasks),
                           .kernel = spec.kernel,
                           .blocks = spec.blocks,
-                          .tensors = static_cast<uint16_t>(tensors),
-                          .scalars = static_cast<uint16_t>(count - tensors),
+                          .tensors = static_cast<uint16_t>(draft.tensors),
+                          .scalars = static_cast<uint16_t>(count - draft.tensors),
                           .producers = 0,
                           .consumers = 0,
                           .chunk = 0,
@@ -338,20 +355,120 @@ abi::TaskId Builder::Submit(const TaskSpec& spec, ArgList args) {
                           .units = static_cast<uint16_t>(units),
                           .flags = 0,
                           .reserved = 0};
-  if (count != tensors) {
-    auto* scalar =
-        reinterpret_cast<abi::Scalar*>(reinterpret_cast<abi::Argument*>(draft.task + 1) + tensors);
+  if (count != draft.tensors) {
+    auto* scalar = reinterpret_cast<abi::Scalar*>(reinterpret_cast<abi::Argument*>(draft.task + 1) +
+                                                  draft.tensors);
     for (const Arg& arg : args) {
-      if (arg.is_scalar()) *scalar++ = {arg.bits(), static_cast<uint32_t>(arg.dtype()), 0};
+      if (arg.is_scalar()) {
+        *scalar++ = {arg.bits(), static_cast<uint32_t>(arg.dtype()), arg.bound()};
+      }
     }
   }
   try {
-    Commit(draft, may_skip ? &predicate : nullptr);
+    Commit(draft, spec.predicate != nullptr ? &predicate : nullptr);
   } catch (...) {
     Break(spec);
   }
-  used_ = end;
-  return id;
+  used_ += units * abi::kUnit;
+  return draft.id;
+}
+
+// Graph tasks.
+
+uint32_t Builder::AddDefinition(uint64_t hash) {
+  definitions_.push_back({0, hash});
+  return static_cast<uint32_t>(definitions_.size() - 1);
+}
+
+abi::TaskId Builder::SubmitGraph(const TaskSpec& spec, const GraphSpec& graph, ArgList args) {
+  Draft draft = Prepare(spec, args, 1);
+  Access predicate;
+  if (spec.predicate != nullptr) [[unlikely]]
+    predicate = PreparePredicate(spec);
+  size_t scalars = args.size() - draft.tensors;
+  bool passes = std::any_of(args.begin(), args.end(), [](const Arg& a) { return a.bound() != 0; });
+  *draft.task = abi::Task{
+      .number = static_cast<uint32_t>(statistics_.tasks),
+      .kernel = graph.definition,
+      .blocks = static_cast<uint32_t>(bindings_.size()),
+      .tensors = static_cast<uint16_t>(graph.slot_begin.size()),
+      .scalars = static_cast<uint16_t>(scalars),
+      .producers = 0,
+      .consumers = 0,
+      .chunk = 0,
+      .consumer = {},
+      .name = 0,
+      .predicate = 0,
+      .units = 1,
+      .flags = static_cast<uint8_t>(passes ? abi::kTaskGraph | abi::kTaskPasses : abi::kTaskGraph),
+      .reserved = 0};
+  try {
+    CommitGraph(draft, graph, args, spec.predicate != nullptr ? &predicate : nullptr);
+  } catch (...) {
+    Break(spec);
+  }
+  used_ += abi::kUnit;
+  return draft.id;
+}
+
+void Builder::CommitGraph(const Draft& draft, const GraphSpec& graph, ArgList args,
+                          const Access* predicate) {
+  if (draft.spec.has_extras()) [[unlikely]]
+    CommitExtras(draft, predicate);
+  for (size_t i = 0; i < draft.tensors; ++i) {
+    Buffer& buffer = regions_[draft.accesses[i].buffer];
+    if (!buffer.is(Buffer::kUnplaced)) Infer(draft, draft.accesses[i], buffer);
+  }
+  for (size_t i = 0; i < draft.tensors; ++i) {
+    Buffer& buffer = regions_[draft.accesses[i].buffer];
+    if (!buffer.is(Buffer::kUnplaced)) continue;
+    Place(draft, draft.accesses[i].buffer);
+    for (size_t same = i; same < draft.tensors; ++same) {
+      if (draft.accesses[same].buffer != draft.accesses[i].buffer) continue;
+      Infer(draft, draft.accesses[same], buffer);
+    }
+  }
+  size_t first = bindings_.size();
+  bindings_.resize(first + graph.slot_begin.size());
+  abi::Binding* binding = bindings_.data() + first;
+  for (uint32_t tensor : graph.slot_begin) {
+    const Access& access = draft.accesses[tensor];
+    const Buffer& buffer = regions_[access.buffer];
+    uint64_t offset = buffer.base + access.begin;
+    if (offset > abi::kMaxBoundOffset || buffer.slot >= abi::kMaxBoundSlots) [[unlikely]] {
+      Fail(ErrorCode::out_of_memory,
+           "tensor {} at byte {} of slot {} (a graph reaches {} bytes of {} slots)", tensor, offset,
+           buffer.slot, abi::kMaxBoundOffset, abi::kMaxBoundSlots);
+    }
+    *binding++ = abi::PlaceBinding(buffer.slot, offset);
+  }
+  if (draft.task->scalars != 0) {
+    for (const Arg& arg : args) {
+      if (!arg.is_scalar()) continue;
+      bindings_.push_back(arg.bits());
+      if ((draft.task->flags & abi::kTaskPasses) != 0) bindings_.push_back(arg.bound());
+    }
+  }
+  CommitScratch(draft, graph.scratch_bytes);
+  if (draft.task->producers == 0) roots_.push_back(draft.id);
+  statistics_.edges += draft.task->producers;
+  statistics_.tasks += 1;
+}
+
+/// The scratch of an instance is a created tensor that no other task names.
+void Builder::CommitScratch(const Draft& draft, uint64_t bytes) {
+  static_assert(HeapPlanner::kAlignment % abi::kScratchUnit == 0);
+  uint32_t index = AddBuffer(BufferKind::created, 0, 0, bytes, false);
+  Place(draft, index);
+  regions_.Claim(index, draft.id);  // its one user
+  uint64_t place = regions_[index].base / abi::kScratchUnit + 1;
+  if (place > std::numeric_limits<uint32_t>::max()) {
+    Fail(ErrorCode::out_of_memory, "the scratch of a graph at byte {} of the heap (below {})",
+         regions_[index].base, abi::kScratchUnit * std::numeric_limits<uint32_t>::max());
+  }
+  draft.task->consumer[abi::kInlineConsumers - 1] = static_cast<uint32_t>(place);
+  regions_[index].set(Buffer::kEnded);
+  heap_.Retire(index);
 }
 
 // Queries.
@@ -379,18 +496,34 @@ void Builder::CloseWindows() { std::fill(windows_.begin(), windows_.end(), nullp
 // Sealing.
 
 uint64_t Builder::SealedBytes() const {
-  constexpr uint64_t kSections = 8;
+  constexpr uint64_t kSections = 11;
   return used_ + layouts_.records().size() * sizeof(abi::Layout) +
          chunks_.size() * sizeof(abi::ConsumerChunk) + predicates_.size() * sizeof(abi::Predicate) +
          mixes_.size() * sizeof(abi::Mix) + names_.records().size() * sizeof(abi::Name) +
          names_.bytes().size() + roots_.size() * sizeof(abi::TaskId) + slots_ * sizeof(abi::Slot) +
+         bindings_.size() * sizeof(abi::Binding) + definitions_.size() * sizeof(abi::Definition) +
          kSections * abi::kUnit;
 }
 
-uint64_t Builder::Seal(std::span<const abi::Slot> slots) {
-  uint64_t bound = SealedBytes();
-  if (bound > memory_->capacity) memory_->grow(*memory_, bound, used_);
+uint64_t Builder::SealDefinition(std::span<const abi::Slot> slots, uint32_t scalars) {
   abi::Header header{};
+  std::vector<uint32_t> counters;
+  counters.reserve(statistics_.tasks);
+  for (abi::TaskId id = abi::kFirstTask; id < next_id(); id += At(id)->units) {
+    counters.push_back(At(id)->producers);
+    header.sinks += At(id)->consumers == 0 ? 1 : 0;
+  }
+  header.scalars = scalars;
+  header.heap_bytes = heap_.peak_bytes();
+  return Seal(header, slots, counters);
+}
+
+uint64_t Builder::Seal(std::span<const abi::Slot> slots) { return Seal({}, slots, {}); }
+
+uint64_t Builder::Seal(abi::Header header, std::span<const abi::Slot> slots,
+                       std::span<const uint32_t> counters) {
+  uint64_t bound = SealedBytes() + counters.size_bytes();
+  if (bound > memory_->capacity) memory_->grow(*memory_, bound, used_);
   uint64_t end = used_;
   auto append = [&](const auto& records) {
     end = AlignUp(end, abi::kUnit);
@@ -413,6 +546,9 @@ uint64_t Builder::Seal(std::span<const abi::Slot> slots) {
   header.names = append(names_.records());
   header.name_bytes = append(names_.bytes());
   header.roots = append(roots_);
+  header.bindings = append(bindings_);
+  header.definitions = append(definitions_);
+  header.counters = append(counters);
   header.slots = append(slots);
   header.total_bytes = AlignUp(end, abi::kUnit);
   std::memcpy(memory_->data, &header, sizeof(header));

@@ -64,6 +64,13 @@ struct TaskSpec {
   }
 };
 
+/// What the builder needs of a definition to submit an instance of it.
+struct GraphSpec {
+  uint32_t definition = 0;               ///< from AddDefinition
+  uint64_t scratch_bytes = 0;            ///< of one instance
+  std::span<const uint32_t> slot_begin;  ///< for each slot but the heap: the tensor it begins with
+};
+
 class Builder {
  public:
   using BufferKind = Buffer::Kind;
@@ -105,6 +112,15 @@ class Builder {
   /// Appends a task; gives its id. Throws as Orchestrator::submit does.
   abi::TaskId Submit(const TaskSpec& task, ArgList args);
 
+  /// A definition that graph tasks of this image name; its address is needed for Seal only.
+  uint32_t AddDefinition(uint64_t hash);
+  void SetDefinitionAddress(uint32_t definition, uint64_t address) {
+    definitions_[definition].address = address;
+  }
+  /// Appends a task that instantiates a definition. `task` gives name, `after` and predicate; the
+  /// tensors of `args` may overlap, the definition knows how.
+  abi::TaskId SubmitGraph(const TaskSpec& task, const GraphSpec& graph, ArgList args);
+
   /// Throws when `tensor` is not a live tensor of this run. `use` says what for, in messages.
   const Buffer& Check(const Tensor& tensor, std::string_view use) const;
   /// Interns the layout of a tensor of this run, so that its copies bring it along.
@@ -121,6 +137,8 @@ class Builder {
   /// Writes the sections behind the tasks and the header; gives the image's bytes. `slots` has an
   /// entry per slot.
   uint64_t Seal(std::span<const abi::Slot> slots);
+  /// The same for a definition whose instances take `scalars` scalars.
+  uint64_t SealDefinition(std::span<const abi::Slot> slots, uint32_t scalars);
   /// Bytes that Seal will need at most, to size the device's memory before.
   uint64_t SealedBytes() const;
 
@@ -165,11 +183,17 @@ class Builder {
     size_t tensors;
   };
 
-  // Submit, in this order. The first two check and change nothing.
+  // Submit, in this order. The first three check and change nothing.
+  Draft Prepare(const TaskSpec& spec, ArgList args, uint64_t units);
   Access PreparePredicate(const TaskSpec& spec);
   void CheckOverlaps(const TaskSpec& spec);
   void Commit(const Draft& draft, const Access* predicate);
   void CommitExtras(const Draft& draft, const Access* predicate);
+  void CommitGraph(const Draft& draft, const GraphSpec& graph, ArgList args,
+                   const Access* predicate);
+  void CommitScratch(const Draft& draft, uint64_t bytes);
+  uint64_t Seal(abi::Header header, std::span<const abi::Slot> slots,
+                std::span<const uint32_t> counters);
   void CommitUnplaced(const Draft& draft);
   void Place(const Draft& draft, uint32_t buffer);
   void PutArgument(const Draft& draft, size_t i, const Buffer& buffer);
@@ -182,8 +206,9 @@ class Builder {
       windows_[index] = nullptr;
   }
   void AddEdge(const Draft& draft, abi::TaskId producer);
-  void AddEdgeToChunk(const Draft& draft, abi::Task* producer);
-  bool IsProducer(const Draft& draft, abi::TaskId task) const;
+  void AddLaterEdge(const Draft& draft, abi::Task* producer);
+  abi::TaskId NewestConsumer(const abi::Task& task) const;
+  bool Precedes(const Draft& draft, abi::TaskId task) const;
 
   // The rest of the checks, off the usual path (builder_checks.cc).
   void GrowFor(const TaskSpec& task, size_t arguments, uint64_t end);
@@ -210,6 +235,8 @@ class Builder {
   std::vector<abi::Predicate> predicates_;
   std::vector<abi::Mix> mixes_;
   std::vector<abi::TaskId> roots_;
+  std::vector<abi::Binding> bindings_;
+  std::vector<abi::Definition> definitions_;
   std::optional<Error> broken_;  // what ran out while a task was being committed
 
   std::span<Access> accesses_;         // of the task under construction, arguments in order

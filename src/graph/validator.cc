@@ -40,6 +40,7 @@ class Validator {
     CheckTasks();
     CheckEdges();
     CheckRoots();
+    CheckCounters();
   }
 
  private:
@@ -67,10 +68,12 @@ class Validator {
   void CheckNames();
   void CheckTasks();
   void CheckTask(abi::TaskId id, const abi::Task& task);
+  void CheckGraphTask(const abi::Task& task);
   void CheckArguments(const abi::Task& task);
   void CheckEdges();
   void CheckConsumers(abi::TaskId id, const abi::Task& task);
   void CheckRoots();
+  void CheckCounters();
 
   const std::span<const std::byte> image_;
   const ValidateOptions options_;
@@ -111,14 +114,18 @@ void Validator::CheckHeader() {
     const abi::Section& section;
     size_t record;
   };
-  const std::array<Named, 8> sections = {Named{"layouts", header_.layouts, sizeof(abi::Layout)},
-                                         {"chunks", header_.chunks, sizeof(abi::ConsumerChunk)},
-                                         {"predicates", header_.predicates, sizeof(abi::Predicate)},
-                                         {"mixes", header_.mixes, sizeof(abi::Mix)},
-                                         {"names", header_.names, sizeof(abi::Name)},
-                                         {"name_bytes", header_.name_bytes, sizeof(char)},
-                                         {"roots", header_.roots, sizeof(abi::TaskId)},
-                                         {"slots", header_.slots, sizeof(abi::Slot)}};
+  const std::array<Named, 11> sections = {
+      Named{"layouts", header_.layouts, sizeof(abi::Layout)},
+      {"chunks", header_.chunks, sizeof(abi::ConsumerChunk)},
+      {"predicates", header_.predicates, sizeof(abi::Predicate)},
+      {"mixes", header_.mixes, sizeof(abi::Mix)},
+      {"names", header_.names, sizeof(abi::Name)},
+      {"name_bytes", header_.name_bytes, sizeof(char)},
+      {"roots", header_.roots, sizeof(abi::TaskId)},
+      {"bindings", header_.bindings, sizeof(abi::Binding)},
+      {"definitions", header_.definitions, sizeof(abi::Definition)},
+      {"counters", header_.counters, sizeof(uint32_t)},
+      {"slots", header_.slots, sizeof(abi::Slot)}};
   // Sections stand in this order, each at the next multiple of 64 behind the one before.
   uint64_t end = sizeof(abi::Header) + header_.task_bytes;
   for (const Named& s : sections) {
@@ -246,7 +253,7 @@ void Validator::CheckTasks() {
     }
     CheckTask(static_cast<abi::TaskId>(id), task);
     in_edges_[id] = 0;
-    if (task.kernel != abi::kNoKernel) {
+    if (task.kernel != abi::kNoKernel && (task.flags & abi::kTaskGraph) == 0) {
       bool mixed = (task.flags & abi::kTaskMixed) != 0;
       uint64_t kernels =
           mixed ? Records<abi::Mix>(header_.mixes)[task.kernel].kernels : uint64_t{1};
@@ -260,15 +267,22 @@ void Validator::CheckTasks() {
 }
 
 void Validator::CheckTask(abi::TaskId id, const abi::Task& task) {
-  uint64_t arguments = uint64_t{task.tensors} + task.scalars;
+  bool graph = (task.flags & abi::kTaskGraph) != 0;
+  uint64_t arguments = graph ? 0 : uint64_t{task.tensors} + task.scalars;
   uint64_t units = 1 + (arguments * sizeof(abi::Argument) + abi::kUnit - 1) / abi::kUnit;
   if (task.units != units) {
     Bad("task {} at {}: {} units, its {} arguments take {}", task.number, id, task.units, arguments,
         units);
   }
-  if ((task.flags & ~abi::kTaskMixed) != 0) Bad("task {}: flags {:#x}", task.number, task.flags);
-  if (task.blocks == 0) Bad("task {}: 0 blocks", task.number);
-  if ((task.flags & abi::kTaskMixed) != 0) {
+  constexpr uint8_t kFlags = abi::kTaskMixed | abi::kTaskGraph | abi::kTaskPasses;
+  if ((task.flags & ~kFlags) != 0 || (graph && (task.flags & abi::kTaskMixed) != 0) ||
+      (!graph && (task.flags & abi::kTaskPasses) != 0)) {
+    Bad("task {}: flags {:#x}", task.number, task.flags);
+  }
+  if (task.blocks == 0 && !graph) Bad("task {}: 0 blocks", task.number);
+  if (graph) {
+    CheckGraphTask(task);
+  } else if ((task.flags & abi::kTaskMixed) != 0) {
     if (task.kernel >= header_.mixes.count) {
       Bad("task {}: mix {} of {}", task.number, task.kernel, header_.mixes.count);
     }
@@ -281,7 +295,37 @@ void Validator::CheckTask(abi::TaskId id, const abi::Task& task) {
   if (task.predicate > header_.predicates.count) {
     Bad("task {}: predicate {} of {}", task.number, task.predicate, header_.predicates.count);
   }
-  CheckArguments(task);
+  if (!graph) CheckArguments(task);
+}
+
+void Validator::CheckGraphTask(const abi::Task& task) {
+  if (task.kernel >= header_.definitions.count) {
+    Bad("task {}: definition {} of {}", task.number, task.kernel, header_.definitions.count);
+  }
+  auto bindings = Records<abi::Binding>(header_.bindings);
+  bool passes = (task.flags & abi::kTaskPasses) != 0;
+  uint64_t words = uint64_t{task.tensors} + uint64_t{task.scalars} * (passes ? 2 : 1);
+  if (task.blocks > bindings.size() || bindings.size() - task.blocks < words) {
+    Bad("task {}: {} bindings from {} of {}", task.number, words, task.blocks, bindings.size());
+  }
+  for (uint64_t i = task.blocks; i < uint64_t{task.blocks} + task.tensors; ++i) {
+    uint64_t slot = abi::SlotOf(bindings[i]);
+    if (slot >= slots_.size() || abi::OffsetOf(bindings[i]) >= slots_[slot].bytes) {
+      Bad("bindings[{}]: byte {} of slot {} of {}", i, abi::OffsetOf(bindings[i]), slot,
+          slots_.size());
+    }
+  }
+  for (uint64_t i = 0; passes && i < task.scalars; ++i) {
+    uint64_t word = task.blocks + task.tensors + 2 * i + 1;
+    if (bindings[word] > header_.scalars) {
+      Bad("bindings[{}]: scalar {} of {}", word, bindings[word], header_.scalars);
+    }
+  }
+  uint64_t scratch = task.consumer[abi::kInlineConsumers - 1];
+  if (scratch == 0 || slots_.empty() || (scratch - 1) * abi::kScratchUnit >= slots_[0].bytes) {
+    Bad("task {}: scratch at unit {} of a heap of {} bytes", task.number, scratch,
+        slots_.empty() ? 0 : slots_[0].bytes);
+  }
 }
 
 void Validator::CheckArguments(const abi::Task& task) {
@@ -312,6 +356,10 @@ void Validator::CheckArguments(const abi::Task& task) {
   }
   for (uint32_t i = 0; i < task.scalars; ++i) {
     uint32_t dtype = abi::Scalars(&task)[i].dtype;
+    uint32_t bound = abi::Scalars(&task)[i].bound;
+    if (bound > header_.scalars) {
+      Bad("task {}: scalar {} is bound to {} of {}", task.number, i, bound, header_.scalars);
+    }
     if (dtype > 0xff || SizeOf(static_cast<DType>(dtype)) == 0) {
       Bad("task {}: scalar {} has dtype {}", task.number, i, dtype);
     }
@@ -361,7 +409,7 @@ void Validator::CheckConsumers(abi::TaskId id, const abi::Task& task) {
       ++in_edges_[consumer];
     }
   };
-  uint32_t inlined = std::min(task.consumers, abi::kInlineConsumers);
+  uint32_t inlined = std::min(task.consumers, abi::InlineConsumers(task));
   uint32_t rest = task.consumers - inlined;
   uint32_t chunk = task.chunk;
   uint32_t used = rest == 0 ? 0 : (rest - 1) % abi::kChunkConsumers + 1;
@@ -377,7 +425,26 @@ void Validator::CheckConsumers(abi::TaskId id, const abi::Task& task) {
   }
   if (chunk != 0)
     Bad("task {}: chunk {} beyond its {} consumers", task.number, chunk, task.consumers);
-  visit(task.consumer, inlined, abi::kInlineConsumers);
+  visit(task.consumer, inlined, abi::InlineConsumers(task));
+}
+
+/// What only definitions have.
+void Validator::CheckCounters() {
+  auto counters = Records<uint32_t>(header_.counters);
+  if (counters.empty() && header_.sinks == 0) return;
+  if (counters.size() != header_.tasks) {
+    Bad("section counters: {} records for {} tasks", counters.size(), header_.tasks);
+  }
+  uint32_t sinks = 0, number = 0;
+  for (uint64_t id = abi::kFirstTask; id < in_edges_.size(); ++number) {
+    const abi::Task& task = TaskAt(static_cast<abi::TaskId>(id));
+    if (counters[number] != task.producers) {
+      Bad("counters[{}]: {}, the task has {} producers", number, counters[number], task.producers);
+    }
+    sinks += task.consumers == 0 ? 1 : 0;
+    id += task.units;
+  }
+  if (header_.sinks != sinks) Bad("header: {} sinks, there are {}", header_.sinks, sinks);
 }
 
 void Validator::CheckRoots() {

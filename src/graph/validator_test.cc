@@ -206,7 +206,7 @@ const std::vector<Damage>& Damages() {
       {"task 0: kernel 3 of 3", [](H& h, char*) { TaskNumber(h, 0).kernel = 3; }},
       {"task 11: mix 1 of 1", [](H& h, char*) { TaskNumber(h, 11).kernel = 1; }},
       {"task 0: 0 blocks", [](H& h, char*) { TaskNumber(h, 0).blocks = 0; }},
-      {"task 0: flags 0x2", [](H& h, char*) { TaskNumber(h, 0).flags = 2; }},
+      {"task 0: flags 0x8", [](H& h, char*) { TaskNumber(h, 0).flags = 8; }},
       {"task 1: 0 units", [](H& h, char*) { TaskNumber(h, 1).units = 0; }},
       {"units of 64 bytes", [](H& h, char*) { TaskNumber(h, 13).units = 999; }},
       {"its 6 arguments take 3", [](H& h, char*) { TaskNumber(h, 0).scalars = 5; }},

@@ -255,6 +255,13 @@ void HostAccess::Get(const Tensor& tensor, std::span<const int64_t> index, DType
                  writer);
     }
   }
+  if (read_outer_) {
+    if (buffer.is(graph::Buffer::kHasGaps)) {
+      FailAccess(range, "an 'out' tensor of the graph has no value; declare it 'inout'");
+    }
+    read_outer_(range.buffer, range.offset, dtype, values, count);
+    return;
+  }
   const char* bytes;
   if (buffer.kind == Builder::BufferKind::host) {
     const HostArguments::Span& span = host_->SpanOf(range.buffer);
@@ -279,6 +286,10 @@ void HostAccess::Get(const Tensor& tensor, std::span<const int64_t> index, DType
 void HostAccess::Set(const Tensor& tensor, std::span<const int64_t> index, DType dtype,
                      const void* values, int64_t count) {
   Range range = Locate(kSet, tensor, index, dtype, count);
+  if (read_outer_) {
+    FailAccess(range,
+               "the body of a graph is not called again, so it must not write; do it outside");
+  }
   const graph::Buffer& buffer = graph_->buffer(range.buffer);
   if (buffer.kind == Builder::BufferKind::created) {
     FailAccess(range,

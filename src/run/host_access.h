@@ -23,10 +23,12 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace precast::run {
@@ -39,6 +41,12 @@ class HostAccess {
 
   /// A new run. Requires: `graph` has begun.
   void Begin(HostViewPolicy policy);
+  /// In the body of a graph: how bytes of a boundary tensor's buffer are read. They must not be
+  /// written.
+  using ReadOuter = std::function<void(uint32_t buffer, uint64_t offset, DType dtype, void* values,
+                                       int64_t count)>;
+  void set_read_outer(ReadOuter read) { read_outer_ = std::move(read); }
+
   /// Claims a device tensor's allocation, once a run; gives the tensor as one of the run.
   Tensor Import(const Tensor& device, bool read_only);
 
@@ -102,6 +110,7 @@ class HostAccess {
   graph::Builder* const graph_;
   HostArguments* const host_;
   detail::ReadWindows* const windows_;
+  ReadOuter read_outer_;
 
   HostViewPolicy policy_ = HostViewPolicy::cache;
   RunReport::HostViews figures_;

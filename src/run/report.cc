@@ -110,6 +110,14 @@ std::string ToTable(const RunReport& report) {
     table +=
         fmt::format(", {}", Plural(static_cast<uint64_t>(report.threads), "thread", "threads"));
   }
+  if (report.graph.replays > 0) {
+    table += fmt::format("\ngraphs  {}, {} recorded, {} reused, {} shared, {}",
+                         Plural(report.graph.replays, "replay", "replays"),
+                         FormatCount(report.graph.definitions_recorded),
+                         FormatCount(report.graph.definitions_reused),
+                         FormatCount(report.graph.definitions_shared),
+                         Plural(report.graph.variants, "variant", "variants"));
+  }
   table += fmt::format("\ncopies  {} control, {} staging, {} back, {}\n",
                        FormatCount(report.copies.control), FormatCount(report.copies.staging),
                        FormatCount(report.copies.back), FormatBytes(report.copies.bytes));
@@ -143,7 +151,12 @@ std::string ToJson(const RunReport& report) {
        {{"tasks", report.graph.tasks},
         {"edges", report.graph.edges},
         {"blocks", report.graph.blocks},
-        {"image_bytes", report.graph.image_bytes}}},
+        {"image_bytes", report.graph.image_bytes},
+        {"definitions_recorded", report.graph.definitions_recorded},
+        {"definitions_reused", report.graph.definitions_reused},
+        {"definitions_shared", report.graph.definitions_shared},
+        {"variants", report.graph.variants},
+        {"replays", report.graph.replays}}},
       {"copies",
        {{"control", report.copies.control},
         {"staging", report.copies.staging},

@@ -26,11 +26,17 @@ bool Writes(Direction direction) {
 
 }  // namespace
 
-RunBuilder::RunBuilder(const RunDevice& device)
+RunBuilder::RunBuilder(const RunDevice& device, RunBuilder* outer)
     : device_(device),
       orchestrator_(this),
-      access_(device.driver, device.memory, &graph_, &host_, &orchestrator_.windows_) {
-  graph_.set_import([this](const Tensor& tensor) { return access_.Import(tensor, false); });
+      access_(device.driver, device.memory, &graph_, &host_, &orchestrator_.windows_),
+      outer_(outer) {
+  graph_.set_import([this](const Tensor& tensor) -> Tensor {
+    if (outer_ == nullptr) return access_.Import(tensor, false);
+    Fail(ErrorCode::mismatch,
+         "{} is not on the boundary of graph '{}': pass it to submit_graph as an argument",
+         tensor.ToString(), graph_name_);
+  });
   graph_.set_kernel_name([this](const graph::TaskSpec& spec) {
     if (spec.mix != nullptr) {
       std::string names = device_.kernels->Name(spec.mix->kernel[0]);
@@ -55,6 +61,8 @@ void RunBuilder::Begin(graph::ImageMemory* image, uint32_t serial, uint64_t heap
   host_.Clear();
   args_.tensors_.clear();
   args_.scalars_.clear();
+  figures_ = {};
+  warnings_.clear();
   ImportArguments(args);
 }
 
@@ -103,7 +111,10 @@ void RunBuilder::ImportArguments(ArgList args) {
   }
 }
 
-void RunBuilder::Release() { access_.Release(); }
+void RunBuilder::Release() {
+  access_.Release();
+  EndGraphs();
+}
 
 // The orchestration.
 
@@ -143,7 +154,14 @@ void RunBuilder::Orchestrate(const Orchestration& orchestration) {
   }
 }
 
-void RunBuilder::FailClosed() {
+void RunBuilder::FailClosed() const {
+  if (recording_) {
+    Fail(
+        ErrorCode::invalid_argument,
+        "the body of graph '{}' uses an orchestrator that is not its own; it must use the one that "
+        "it was given",
+        body_->graph_name_);
+  }
   Fail(ErrorCode::stale, "the orchestrator was used after its orchestration had returned");
 }
 
@@ -184,16 +202,16 @@ inline Task RunBuilder::Append(graph::TaskSpec& spec, ArgList args, const Submit
   spec.blocks = options.blocks;
   if (!options.name.empty() || options.after.size() > 0 || options.when.get() != nullptr)
       [[unlikely]] {
-    return AppendWithOptions(spec, args, options);
+    SetOptions(spec, options.name, options.after, options.when);
   }
   return Task(graph_.Submit(spec, args), graph_.serial());
 }
 
-Task RunBuilder::AppendWithOptions(graph::TaskSpec& spec, ArgList args,
-                                   const SubmitOptions& options) {
-  spec.name = options.name;
+void RunBuilder::SetOptions(graph::TaskSpec& spec, std::string_view name, TaskList after,
+                            PredicateRef when) {
+  spec.name = name;
   after_.clear();
-  for (const Task& task : options.after) {
+  for (const Task& task : after) {
     if (task.serial_ != graph_.serial() || !graph_.IsTask(task.id_)) {
       Fail(ErrorCode::stale, "{}: after: entry {} {}", graph_.Prefix(spec), after_.size(),
            task.serial_ == 0 ? std::string("is a default-constructed Task")
@@ -203,12 +221,11 @@ Task RunBuilder::AppendWithOptions(graph::TaskSpec& spec, ArgList args,
     after_.push_back(task.id_);
   }
   spec.after = after_;
-  if (const Predicate* predicate = options.when.get()) {
+  if (const Predicate* predicate = when.get()) {
     spec.predicate = &predicate->element;
     spec.compare = predicate->compare;
     spec.constant = predicate->constant;
   }
-  return Task(graph_.Submit(spec, args), graph_.serial());
 }
 
 Task RunBuilder::Submit(const Kernel& kernel, ArgList args, const SubmitOptions& options) {
@@ -263,7 +280,7 @@ uint32_t RunBuilder::OpenScope() {
 
 void RunBuilder::CloseScope(uint32_t depth) {
   // Runs in a destructor, maybe while an exception passes, so a misuse is noted, not thrown.
-  if (!open_ || fatal_) return;
+  if (!open_ || recording_ || fatal_) return;
   // While an exception passes, scopes may end in any order, and it is what the caller wants to
   // know.
   if (!graph_.CloseScope(depth) && std::uncaught_exceptions() == 0) {
@@ -309,6 +326,12 @@ const Tensor& Args::tensor(size_t i) const {
 }
 
 uint64_t Args::ScalarBits(size_t i, DType dtype) const {
+  CheckScalar(i, dtype);
+  scalars_[i].looked_at = true;
+  return scalars_[i].bits;
+}
+
+void Args::CheckScalar(size_t i, DType dtype) const {
   if (i >= scalars_.size()) {
     Fail(ErrorCode::out_of_range, "scalar argument {} of a run with {}", i, scalars_.size());
   }
@@ -316,7 +339,6 @@ uint64_t Args::ScalarBits(size_t i, DType dtype) const {
     Fail(ErrorCode::mismatch, "scalar argument {} asked for as {}, it was passed as {}", i,
          Name(dtype), Name(scalars_[i].dtype));
   }
-  return scalars_[i].bits;
 }
 
 Scope::~Scope() { builder_->CloseScope(depth_); }
@@ -326,6 +348,10 @@ Task Orchestrator::submit(const Kernel& kernel, ArgList args, const SubmitOption
 }
 Task Orchestrator::submit(const MixedKernel& kernel, ArgList args, const SubmitOptions& options) {
   return builder_->Submit(kernel, args, options);
+}
+Task Orchestrator::SubmitGraph(GraphKey key, const detail::GraphBody& body, std::string_view params,
+                               ArgList args, const GraphOptions& options) {
+  return builder_->SubmitGraph(key, body, params, args, options);
 }
 Tensor Orchestrator::alloc(const Shape& shape, DType dtype) {
   return builder_->Alloc(shape, dtype);

@@ -10,6 +10,7 @@
 #include "device/device_memory.h"
 #include "device/driver.h"
 #include "graph/builder.h"
+#include "run/definition_store.h"
 #include "run/host_access.h"
 #include "run/host_arguments.h"
 #include "run/kernel_registry.h"
@@ -18,11 +19,14 @@
 #include <precast/program.h>
 #include <precast/worker.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 
 namespace precast::detail {
@@ -32,11 +36,25 @@ struct RunDevice {
   device::Driver* driver = nullptr;
   device::DeviceMemory* memory = nullptr;
   run::KernelRegistry* kernels = nullptr;
+  run::DefinitionStore* definitions = nullptr;
+  std::atomic<uint32_t>* next_serial = nullptr;  ///< of runs and of recordings
+};
+
+/// What a run did with recorded graphs.
+struct GraphFigures {
+  uint64_t recorded = 0;  ///< bodies called
+  uint64_t shared = 0;    ///< of those, ones whose definition was there already
+  uint64_t reused = 0;    ///< definitions of earlier runs that this one submitted
+  uint64_t variants = 0;  ///< of the families that it submitted
+  uint64_t replays = 0;   ///< submissions
+  uint64_t blocks = 0;    ///< of all instances
 };
 
 class RunBuilder {
  public:
-  explicit RunBuilder(const RunDevice& device);
+  explicit RunBuilder(const RunDevice& device) : RunBuilder(device, nullptr) {}
+  RunBuilder(const RunBuilder&) = delete;
+  RunBuilder& operator=(const RunBuilder&) = delete;
 
   /// Validates and claims the arguments of a run. `program` restricts the kernels; may be null.
   void Begin(graph::ImageMemory* image, uint32_t serial, uint64_t heap_budget, ArgList args,
@@ -49,10 +67,17 @@ class RunBuilder {
   graph::Builder& graph() { return graph_; }
   run::HostArguments& host() { return host_; }
   run::HostAccess& access() { return access_; }
+  const GraphFigures& graph_figures() const { return figures_; }
+  std::vector<std::string>& warnings() { return warnings_; }
+  /// Has the definitions that the image names uploaded, and tells it where they are. Gives the
+  /// bytes copied.
+  uint64_t UploadDefinitions(device::PinnedArena& arena);
 
   // For Orchestrator and Scope.
   Task Submit(const Kernel& kernel, ArgList args, const SubmitOptions& options);
   Task Submit(const MixedKernel& kernel, ArgList args, const SubmitOptions& options);
+  Task SubmitGraph(GraphKey key, const GraphBody& body, std::string_view params, ArgList args,
+                   const GraphOptions& options);
   Tensor Alloc(const Shape& shape, DType dtype);
   Tensor Alloc(const Shape& shape, DType dtype, double fill);
   uint32_t OpenScope();
@@ -65,10 +90,11 @@ class RunBuilder {
 
  private:
   void CheckOpen() const {
-    if (!open_) [[unlikely]]
+    if (!open_ || recording_) [[unlikely]]
       FailClosed();
   }
-  [[noreturn]] static void FailClosed();
+  [[noreturn]] void FailClosed() const;
+  void SetOptions(graph::TaskSpec& spec, std::string_view name, TaskList after, PredicateRef when);
   void ImportArguments(ArgList args);
   uint32_t KernelIndex(const Kernel& kernel) {
     const CachedKernel& cached = CacheFor(kernel);
@@ -78,7 +104,6 @@ class RunBuilder {
   }
   uint32_t FindKernel(const Kernel& kernel);
   Task Append(graph::TaskSpec& spec, ArgList args, const SubmitOptions& options);
-  Task AppendWithOptions(graph::TaskSpec& spec, ArgList args, const SubmitOptions& options);
 
   RunDevice device_;
   graph::Builder graph_;
@@ -102,6 +127,45 @@ class RunBuilder {
   }
   CachedKernel kernel_cache_[kCachedKernels];
   std::vector<abi::TaskId> after_;
+
+  // Recorded graphs (graph_recorder.cc). The body of one is built by a builder of its own, `body_`.
+  struct Family {  // what this run uses of it; claimed
+    run::Family* family;
+    std::vector<const run::Variant*> variants;
+    std::vector<uint32_t> definitions;  // number in this image of each variant's; kNoDefinition
+    size_t earlier = 0;                 // variants that earlier runs recorded
+  };
+  static constexpr uint32_t kNoDefinition = ~uint32_t{0};
+  static constexpr size_t kMaxDepth = 64;
+  static constexpr size_t kManyVariants = 64;
+
+  RunBuilder(const RunDevice& device, RunBuilder* outer);
+  Family& FamilyOf(std::string_view name);
+  size_t FindVariant(const Family& family, ArgList args);
+  bool Holds(const run::Variant& variant, ArgList args);
+  size_t Record(Family& family, GraphKey key, const GraphBody& body, ArgList args);
+  void BeginBody(std::string_view name, const run::GraphSignature& signature, ArgList args);
+  void CheckBody(const run::GraphSignature& signature) const;
+  void ReadOuter(uint32_t buffer, uint64_t offset, DType dtype, void* values, int64_t count);
+  void ReadBoundary(const Tensor& tensor, uint64_t offset, DType dtype, void* values,
+                    int64_t count);
+  void EndGraphs();
+
+  RunBuilder* const outer_;  // of a body: the builder that records it
+  std::unique_ptr<RunBuilder> body_;
+  size_t depth_ = 0;
+  std::string graph_name_;  // of the body under record here, for messages
+  bool recording_ = false;  // a body of this builder's is called right now
+  const run::GraphSignature* signature_ = nullptr;
+  std::vector<Tensor> boundary_;  // of the outer builder, by number
+  std::vector<run::Guard> guards_;
+  graph::ImageMemory body_image_;
+  std::vector<uint64_t> body_memory_;
+  std::unordered_map<std::string_view, std::unique_ptr<Family>> families_;  // by the family's name
+  std::vector<run::Definition*> definitions_;  // by number in this image
+  GraphFigures figures_;
+  std::vector<std::string> warnings_;
+  std::string family_name_;  // scratch
 };
 
 }  // namespace precast::detail

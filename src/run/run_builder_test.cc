@@ -57,9 +57,11 @@ class RunBuilderTest : public testing::Test {
   device::FaultyDriver driver_{std::make_unique<sim::SimDriver>(sim::A5Profile(), 1)};
   device::DeviceMemory memory_{&driver_};
   run::KernelRegistry kernels_{&driver_, "a5sim"};
+  run::DefinitionStore definitions_{&driver_, {}};
+  std::atomic<uint32_t> next_serial_{1000};
   std::vector<uint64_t> bytes_;
   graph::ImageMemory image_;
-  RunBuilder builder_{RunDevice{&driver_, &memory_, &kernels_}};
+  RunBuilder builder_{RunDevice{&driver_, &memory_, &kernels_, &definitions_, &next_serial_}};
   uint32_t serial_ = 0;
   Tensor a_ = memory_.Malloc({16}, DType::i32), b_ = memory_.Malloc({16}, DType::i32);
 };
@@ -100,7 +102,7 @@ TEST_F(RunBuilderTest, LetsGoAfterAFailedBegin) {
 TEST_F(RunBuilderTest, LetsGoWhenMemoryRunsOut) {
   bool struck = true;
   for (uint64_t n = 1; struck; ++n) {
-    RunBuilder builder{RunDevice{&driver_, &memory_, &kernels_}};
+    RunBuilder builder{RunDevice{&driver_, &memory_, &kernels_, &definitions_, &next_serial_}};
     Tensor a = memory_.Malloc({16}, DType::i32), b = memory_.Malloc({16}, DType::i32);
     std::vector<Arg> args = {in(a), inout(b)};
     uint32_t serial = ++serial_;

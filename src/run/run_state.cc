@@ -20,7 +20,7 @@ uint64_t AlignUp(uint64_t bytes) {
 }  // namespace
 
 RunContext::RunContext(const RunDevice& run_device)
-    : device(run_device), arena(run_device.driver), builder(run_device) {
+    : device(run_device), arena(run_device.driver), upload(run_device.driver), builder(run_device) {
   image.grow = [this](graph::ImageMemory& self, uint64_t bytes, uint64_t used) {
     if (auto error = arena.Reserve(bytes, used)) failed_release = std::move(error);
     self.data = arena.data();
@@ -51,7 +51,9 @@ void RunContext::ReserveDevice(uint64_t bytes) {
 std::optional<Error> RunContext::ReleasePinned() noexcept {
   image.data = nullptr;
   image.capacity = 0;
-  return arena.Release();
+  std::optional<Error> error = upload.Release();
+  std::optional<Error> second = arena.Release();
+  return second ? second : error;
 }
 
 std::optional<Error> RunContext::ReleaseDevice() noexcept {
@@ -148,7 +150,10 @@ void RunState::Bind(const Orchestration& orchestration, ArgList args, const Prog
   report_.copies.staging = copies;
   report_.copies.bytes += bytes;
   EndPhase(Phase::args, &since, bytes);
-  EndPhase(Phase::graph_upload, &since, 0);
+  uint64_t uploaded = builder.UploadDefinitions(context_->upload);
+  report_.copies.control = uploaded > 0 ? 1 : 0;
+  report_.copies.bytes += uploaded;
+  EndPhase(Phase::graph_upload, &since, uploaded);
 
   std::vector<abi::Slot>& slots = context_->slots;
   slots.assign(graph.slots(), {});
@@ -164,12 +169,22 @@ void RunState::Bind(const Orchestration& orchestration, ArgList args, const Prog
   graph::Validate({reinterpret_cast<const std::byte*>(context_->image.data), sealed});
 #endif
   driver.CopyToDevice(image, context_->image.data, sealed);
-  report_.copies.control = 1;
+  report_.copies.control += 1;
   report_.copies.bytes += sealed;
   EndPhase(Phase::arena_h2d, &since, sealed);
 
   const graph::Builder::Statistics& statistics = graph.statistics();
-  report_.graph = {statistics.tasks, statistics.edges, statistics.blocks, sealed};
+  const GraphFigures& figures = builder.graph_figures();
+  report_.graph = {.tasks = statistics.tasks,
+                   .edges = statistics.edges,
+                   .blocks = statistics.blocks + figures.blocks,
+                   .image_bytes = sealed,
+                   .definitions_recorded = figures.recorded,
+                   .definitions_reused = figures.reused,
+                   .definitions_shared = figures.shared,
+                   .variants = figures.variants,
+                   .replays = figures.replays};
+  for (std::string& warning : builder.warnings()) report_.warnings.push_back(std::move(warning));
   report_.heap = {graph.heap().peak_bytes(), graph.heap().reused_bytes(), graph.heap_edges()};
   report_.threads = parameters_.options.oracle ? 1 : parameters_.threads;
   report_.assumed = parameters_.assumed;

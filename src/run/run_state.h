@@ -42,7 +42,8 @@ struct RunContext {
 
   RunDevice device;
   device::PinnedArena arena;
-  graph::ImageMemory image;  // a view of the arena
+  device::PinnedArena upload;  // new definitions, on their way
+  graph::ImageMemory image;    // a view of the arena
   RunBuilder builder;
   device::Address block = 0;  // image, staging and graph heap
   uint64_t block_bytes = 0;

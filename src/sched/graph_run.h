@@ -5,6 +5,10 @@
 // others. A lane shares its backlog with idle lanes when that is worth what sharing costs; tasks of
 // many blocks are claimed block by block.
 //
+// A graph task makes an instance of its definition and puts the tasks without producers into its
+// lane's queue; it ends when the last task without consumers does. Tasks of instances differ from
+// those of the run in where their counters are, and in nothing else.
+//
 // Invariants
 //   R1  A task is in exactly one place: unready, in one lane's queue or root range, in a parcel, or
 //       running.
@@ -46,6 +50,7 @@ class GraphRun {
   GraphRun(const Instance& instance, Crew<Sync>& crew, const RunLimits& limits)
       : instance_(instance),
         roots_(abi::At<abi::TaskId>(instance.image, instance.header->roots)),
+        heap_(instance.Pointer(0, 0)),
         crew_(crew),
         limits_(limits) {}
 
@@ -77,7 +82,7 @@ class GraphRun {
       for (uint32_t i = 0; i < parcel->tasks; ++i) lane.ready.Push(parcel->task[i]);
       job = parcel->job;
     }
-    const abi::Task* current = nullptr;
+    Place current;
     try {
       Loop(lane, job, &current);
     } catch (...) {
@@ -109,6 +114,19 @@ class GraphRun {
   const std::optional<Error>& error() const { return error_; }
   uint64_t completed() const { return progress_.load(std::memory_order_acquire) >> kActiveBits; }
   const Instance& instance() const { return instance_; }
+  /// A task, found.
+  struct Place {
+    const Instance* instance = nullptr;
+    const abi::Task* task = nullptr;
+  };
+  /// Requires: the instance exists and has not ended.
+  Place Find(TaskRef ref) const {
+    uint32_t number = static_cast<uint32_t>(ref >> 32);
+    const Instance* instance =
+        number == 0 ? &instance_
+                    : reinterpret_cast<const Instance*>(heap_ + (number - 1) * abi::kScratchUnit);
+    return {instance, abi::TaskAt(instance->image, static_cast<abi::TaskId>(ref))};
+  }
   const RunLimits& limits() const { return limits_; }
 
  private:
@@ -129,10 +147,12 @@ class GraphRun {
   static constexpr double kSampleNs = 1'000;
   static constexpr double kMaxSample = 32;  // tasks
 
-  void Loop(Lane<Sync>& lane, BlockJob<Sync>* job, const abi::Task** current) {
-    abi::TaskId next = 0;
+  static TaskRef RefOf(Place place) { return TaskRef{place.instance->number} << 32 | IdOf(place); }
+
+  void Loop(Lane<Sync>& lane, BlockJob<Sync>* job, Place* current) {
+    TaskRef next = 0;
     if (job != nullptr) {
-      *current = abi::TaskAt(instance_.image, job->task);
+      *current = Find(job->task);
       if (JoinJob(lane, *job)) next = Complete(lane, *current);
       if (lane.abandoned) return;
     }
@@ -140,25 +160,27 @@ class GraphRun {
     lane.until_sample = lane.sample_every = 1;
     lane.sampled = Clock::now();
     while (!stop_.load(std::memory_order_relaxed)) {
-      abi::TaskId id = next;
+      TaskRef ref = next;
       next = 0;
-      if (id == 0) {
+      if (ref == 0) {
         if (!lane.ready.empty()) {
-          id = lane.ready.Pop();
-          if (!lane.ready.empty()) {
-            __builtin_prefetch(abi::TaskAt(instance_.image, lane.ready.Peek()));
-          }
+          ref = lane.ready.Pop();
+          if (!lane.ready.empty()) __builtin_prefetch(Find(lane.ready.Peek()).task);
         } else if (lane.roots_begin < lane.roots_end) {
-          id = roots_[lane.roots_begin++];
+          ref = roots_[lane.roots_begin++];
         } else {
           return;
         }
       }
-      *current = abi::TaskAt(instance_.image, id);
-      bool complete = Execute(lane, *current);
+      // By value from here on, in registers: a copy of a Place that was just written to memory
+      // costs as much as all the rest.
+      Place place = Find(ref);
+      current->instance = place.instance;
+      current->task = place.task;
+      bool complete = Execute(lane, place);
       if (lane.abandoned) [[unlikely]]
         return;
-      if (complete) next = Complete(lane, *current);
+      if (complete) next = Complete(lane, place);
       if (--lane.until_sample == 0) Sample(lane, next != 0);
       if (limits_.lanes > 1 && crew_.spinning.load(std::memory_order_relaxed) > 0) {
         Share(lane, next != 0, false);
@@ -166,16 +188,22 @@ class GraphRun {
     }
   }
 
-  /// Runs a ready task. False when lanes that joined it are still at it; the last of them
-  /// completes.
-  bool Execute(Lane<Sync>& lane, const abi::Task* task) {
+  /// Runs a ready task. False when it has not ended: lanes that joined it are still at it, the last
+  /// of which completes; or it is a graph task, which its last inner task completes.
+  bool Execute(Lane<Sync>& lane, Place place) {
+    const abi::Task* task = place.task;
+    const Instance& instance = *place.instance;
     if (task->kernel == abi::kNoKernel) return true;
-    if (task->predicate != 0 && !ShouldRun(instance_, task)) return true;
+    if (task->predicate != 0 && !ShouldRun(instance, task)) return true;
+    if ((task->flags & abi::kTaskGraph) != 0) {
+      Instantiate(lane, place);
+      return false;
+    }
     if (task->blocks == 1 && (task->flags & abi::kTaskMixed) == 0) {
-      Call(lane, task, 0);
+      Call(lane, place, 0);
       return true;
     }
-    uint64_t items = Items(instance_, task);
+    uint64_t items = Items(instance, task);
     // Blocks known to be short are not worth a job; now and then one is made, to see whether they
     // still are.
     double ns = lane.item_ns[task->kernel % lane.item_ns.size()] * static_cast<double>(items);
@@ -184,11 +212,11 @@ class GraphRun {
     if (job == nullptr) {
       for (uint64_t item = 0; item < items; ++item) {
         if (Stopped() || lane.abandoned) return false;
-        Call(lane, task, item);
+        Call(lane, place, item);
       }
       return true;
     }
-    job->task = IdOf(task);
+    job->task = RefOf(place);
     job->items = items;
     job->next.store(0, std::memory_order_relaxed);
     job->done.store(0, std::memory_order_relaxed);
@@ -202,9 +230,9 @@ class GraphRun {
       BlockJob<Sync>& job;
       ~Use() { job.users.fetch_sub(1, std::memory_order_release); }
     } use{job};
-    const abi::Task* task = abi::TaskAt(instance_.image, job.task);
+    Place place = Find(job.task);
     uint64_t lanes = static_cast<uint64_t>(limits_.lanes);
-    double& item_ns = lane.item_ns[task->kernel % lane.item_ns.size()];
+    double& item_ns = lane.item_ns[place.task->kernel % lane.item_ns.size()];
     uint64_t ran = 0;
     while (!Stopped()) {
       uint64_t seen = job.next.load(std::memory_order_relaxed);
@@ -218,7 +246,7 @@ class GraphRun {
       uint64_t end = std::min(begin + batch, job.items);
       if (begin >= end) break;
       Clock::time_point start = Clock::now();
-      for (uint64_t item = begin; item < end && !lane.abandoned; ++item) Call(lane, task, item);
+      for (uint64_t item = begin; item < end && !lane.abandoned; ++item) Call(lane, place, item);
       ran += end - begin;
       if (lane.abandoned) return false;
       double ns = std::chrono::duration<double, std::nano>(Clock::now() - start).count();
@@ -230,13 +258,20 @@ class GraphRun {
     return job.done.fetch_add(ran, std::memory_order_acq_rel) + ran == job.items;
   }
 
-  void Call(Lane<Sync>& lane, const abi::Task* task, uint64_t item) {
+  void Instantiate(Lane<Sync>& lane, Place place) {
+    const Instance* made = MakeInstance(*place.instance, place.task, true);
+    const abi::TaskId* roots = abi::At<abi::TaskId>(made->image, made->header->roots);
+    TaskRef instance = TaskRef{made->number} << 32;
+    for (uint64_t i = 0; i < made->header->roots.count; ++i) lane.ready.Push(instance | roots[i]);
+  }
+
+  void Call(Lane<Sync>& lane, Place place, uint64_t item) {
     if (!limits_.watched && !limits_.measure) [[likely]] {
-      RunItem(instance_, task, item);
+      RunItem(*place.instance, place.task, item);
       return;
     }
     if (limits_.watched) {
-      lane.task.store(IdOf(task), std::memory_order_relaxed);
+      lane.task.store(RefOf(place), std::memory_order_relaxed);
       lane.item.store(item, std::memory_order_relaxed);
       lane.completed_before.store(lane.completed, std::memory_order_relaxed);
       lane.pulse.fetch_add(1, std::memory_order_release);  // odd: inside
@@ -253,35 +288,51 @@ class GraphRun {
         }
       }
     } inside{lane, limits_, limits_.measure ? Clock::now() : Clock::time_point()};
-    RunItem(instance_, task, item);
+    RunItem(*place.instance, place.task, item);
   }
 
-  /// Releases the consumers of an executed task; gives one to continue with, or 0.
-  abi::TaskId Complete(Lane<Sync>& lane, const abi::Task* task) {
-    ++lane.completed;
+  /// Releases the consumers of a task that has ended; gives one to continue with, or 0.
+  TaskRef Complete(Lane<Sync>& lane, Place place) {
+    for (;;) {
+      bool inner = place.instance->parent != nullptr;
+      lane.completed += inner ? 0 : 1;
+      // Pairs with the acq_rel in Leave of the lane that left last (R3).
+      bool alone = (progress_.load(std::memory_order_acquire) & kActiveMask) == 1;
+      if (place.task->consumers != 0) return Release(lane, place, alone);
+      // A task without consumers ends its instance if it is the last one.
+      if (!inner) return 0;
+      uint32_t* sinks = &const_cast<Instance*>(place.instance)->sinks;
+      if ((alone ? --*sinks : Sync::Decrement(sinks)) != 0) return 0;
+      place = {place.instance->parent, place.instance->maker};
+    }
+  }
+
+  TaskRef Release(Lane<Sync>& lane, Place place, bool alone) {
+    const abi::Task* task = place.task;
+    const Instance& instance = *place.instance;
     uint32_t count = task->consumers;
-    if (count == 0) return 0;
-    // Pairs with the acq_rel in Leave of the lane that left last (R3).
-    bool alone = (progress_.load(std::memory_order_acquire) & kActiveMask) == 1;
+    TaskRef number = TaskRef{instance.number} << 32;
     // Continue only where the next records already are: a consumer close behind in program order.
-    abi::TaskId close = IdOf(task) + 2u * task->units + 2u;
-    abi::TaskId next = 0;
+    abi::TaskId close = IdOf(place) + 2u * task->units + 2u;
+    TaskRef next = 0;
     auto release = [&](abi::TaskId id) {
-      uint32_t* producers = &abi::TaskAt(instance_.image, id)->producers;
+      abi::Task* consumer = abi::TaskAt(instance.image, id);
+      uint32_t* producers = instance.counters == nullptr ? &consumer->producers
+                                                         : &instance.counters[consumer->number];
       if ((alone ? --*producers : Sync::Decrement(producers)) != 0) return;
       if (next == 0 && id <= close) {
-        next = id;
+        next = number | id;
       } else {
-        __builtin_prefetch(abi::TaskAt(instance_.image, id));
-        lane.ready.Push(id);
+        __builtin_prefetch(consumer);
+        lane.ready.Push(number | id);
       }
     };
-    uint32_t inlined = std::min(count, abi::kInlineConsumers);
-    for (uint32_t i = 0; i < inlined; ++i) release(task->consumer[i]);
-    if (count > abi::kInlineConsumers) [[unlikely]] {
+    uint32_t inlined = abi::InlineConsumers(*task);
+    for (uint32_t i = 0; i < std::min(count, inlined); ++i) release(task->consumer[i]);
+    if (count > inlined) [[unlikely]] {
       const abi::ConsumerChunk* chunks =
-          abi::At<abi::ConsumerChunk>(instance_.image, instance_.header->chunks);
-      uint32_t in_newest = (count - abi::kInlineConsumers - 1) % abi::kChunkConsumers + 1;
+          abi::At<abi::ConsumerChunk>(instance.image, instance.header->chunks);
+      uint32_t in_newest = (count - inlined - 1) % abi::kChunkConsumers + 1;
       for (uint32_t chunk = task->chunk; chunk != 0; chunk = chunks[chunk - 1].older) {
         for (uint32_t i = 0; i < in_newest; ++i) release(chunks[chunk - 1].consumer[i]);
         in_newest = abi::kChunkConsumers;
@@ -389,18 +440,19 @@ class GraphRun {
 
   bool Stopped() const { return stop_.load(std::memory_order_relaxed); }
 
-  abi::TaskId IdOf(const abi::Task* task) const {
-    return static_cast<abi::TaskId>(
-        (reinterpret_cast<const char*>(task) - static_cast<const char*>(instance_.image)) /
-        abi::kUnit);
+  static abi::TaskId IdOf(Place place) {
+    return static_cast<abi::TaskId>((reinterpret_cast<const char*>(place.task) -
+                                     static_cast<const char*>(place.instance->image)) /
+                                    abi::kUnit);
   }
 
-  std::string Where(const abi::Task* task) const {
-    return task == nullptr ? std::string() : instance_.Describe(task) + ": ";
+  static std::string Where(Place place) {
+    return place.task == nullptr ? std::string() : place.instance->Describe(place.task) + ": ";
   }
 
   Instance instance_;
   const abi::TaskId* roots_;
+  const char* heap_;
   Crew<Sync>& crew_;
   RunLimits limits_;
 

@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 
 #include <cstring>
+#include <new>
 #include <utility>
 
 namespace precast {
@@ -25,6 +26,14 @@ std::string_view Instance::TaskName(const abi::Task* task) const {
 }
 
 std::string Instance::Describe(const abi::Task* task) const {
+  std::string prefix = parent != nullptr ? parent->Describe(maker) + ", " : "";
+  return prefix + DescribeHere(task);
+}
+
+std::string Instance::DescribeHere(const abi::Task* task) const {
+  if ((task->flags & abi::kTaskGraph) != 0) {
+    return fmt::format("task {} (graph {})", task->number, TaskName(task));
+  }
   if (task->kernel == abi::kNoKernel) {
     return fmt::format("task {} '{}'", task->number, TaskName(task));
   }
@@ -38,6 +47,56 @@ std::string Instance::Describe(const abi::Task* task) const {
   }
   return fmt::format("task {} '{}' (kernel {})", task->number, TaskName(task),
                      (*kernels)[task->kernel].name);
+}
+
+Instance* MakeInstance(const Instance& parent, const abi::Task* task, bool counted) {
+  const abi::Definition& definition =
+      abi::At<abi::Definition>(parent.image, parent.header->definitions)[task->kernel];
+  void* image =
+      reinterpret_cast<void*>(definition.address + static_cast<uint64_t>(parent.memory->distance));
+  uint32_t place = task->consumer[abi::kInlineConsumers - 1];
+  char* scratch = parent.Pointer(0, uint64_t{place - 1} * abi::kScratchUnit);
+  auto* made = new (scratch) Instance(image, *parent.kernels, *parent.memory);
+  const abi::Header& header = *made->header;
+  char* next = scratch + abi::kInstanceBytes;
+  auto* slots = reinterpret_cast<abi::Slot*>(next);
+  next += header.slots.count * sizeof(abi::Slot);
+  auto* scalars = reinterpret_cast<uint64_t*>(next);
+  next += header.scalars * sizeof(uint64_t);
+  auto* counters = reinterpret_cast<uint32_t*>(next);
+
+  uint64_t heap = parent.slots[0].address + uint64_t{place - 1} * abi::kScratchUnit +
+                  abi::ScratchHeapOffset(header.slots.count, header.scalars, header.tasks);
+  slots[0] = {heap, header.heap_bytes};
+  const abi::Binding* binding =
+      abi::At<abi::Binding>(parent.image, parent.header->bindings) + task->blocks;
+  for (uint32_t slot = 1; slot <= task->tensors; ++slot, ++binding) {
+    slots[slot] = {parent.slots[abi::SlotOf(*binding)].address + abi::OffsetOf(*binding),
+                   made->slots[slot].bytes};
+  }
+  bool passes = (task->flags & abi::kTaskPasses) != 0;
+  for (uint32_t i = 0; i < task->scalars; ++i) {
+    scalars[i] = *binding++;
+    if (passes) {
+      if (*binding != 0) scalars[i] = parent.scalars[*binding - 1];
+      ++binding;
+    }
+  }
+  made->slots = slots;
+  made->scalars = scalars;
+  made->parent = &parent;
+  made->maker = task;
+  if (counted) {
+    std::memcpy(counters, abi::At<uint32_t>(image, header.counters),
+                header.counters.count * sizeof(uint32_t));
+    made->counters = counters;
+    made->sinks = header.sinks;
+    const Instance* run = &parent;
+    while (run->parent != nullptr) run = run->parent;
+    made->number = static_cast<uint32_t>(
+        (scratch - run->Pointer(0, 0)) / static_cast<int64_t>(abi::kScratchUnit) + 1);
+  }
+  return made;
 }
 
 uint64_t Items(const Instance& instance, const abi::Task* task) {
@@ -159,7 +218,7 @@ uint64_t KernelContext::ScalarBits(size_t i, DType dtype) const {
     Fail(ErrorCode::mismatch, "kernel asks for scalar {} as {}, it is {}", i, Name(dtype),
          Name(static_cast<DType>(scalar.dtype)));
   }
-  return scalar.bits;
+  return scalar.bound == 0 ? scalar.bits : InstanceOf(instance_).scalars[scalar.bound - 1];
 }
 
 DType KernelContext::dtype(size_t i) const {

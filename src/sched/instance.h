@@ -1,7 +1,10 @@
 // Instance: what executing code needs to know of one image: where it lies, which addresses its
 // slots have, and how device addresses become pointers. KernelContext points at one.
 //
-// Immutable while its tasks execute; shared by all threads.
+// The image of a run is one instance. A graph task makes another, of a definition, in its scratch:
+// it writes the addresses of the slots, the scalars and the counters, nothing else.
+//
+// Threads: immutable while its tasks execute, but for the counters; shared by all.
 #pragma once
 
 #include "abi/image.h"
@@ -38,14 +41,31 @@ struct Instance {
   const KernelTable* kernels;
   const AddressSpace* memory;
 
+  // Of an instance that a graph task made.
+  const Instance* parent = nullptr;
+  const abi::Task* maker = nullptr;   ///< the task of the parent
+  const uint64_t* scalars = nullptr;  ///< that its tasks' scalars may be bound to
+  uint32_t* counters = nullptr;       ///< unfinished producers by task number; null: in the records
+  uint32_t number = 0;                ///< in a TaskRef: its place in the run's heap, from 1
+  uint32_t sinks = 0;                 ///< tasks without consumers that have not ended
+
   char* Pointer(uint32_t slot, uint64_t offset) const {
     return reinterpret_cast<char*>(slots[slot].address + offset +
                                    static_cast<uint64_t>(memory->distance));
   }
-  /// How messages name a task: "task 12 'softmax' (kernel softmax)".
+  /// How messages name a task: "task 12 'softmax' (kernel softmax)", after the graph tasks around
+  /// it.
   std::string Describe(const abi::Task* task) const;
   std::string_view TaskName(const abi::Task* task) const;
+
+ private:
+  std::string DescribeHere(const abi::Task* task) const;
 };
+
+static_assert(sizeof(Instance) <= abi::kInstanceBytes);
+
+/// Makes the instance of a graph task, in its scratch. `counted`: with counters.
+Instance* MakeInstance(const Instance& parent, const abi::Task* task, bool counted);
 
 /// Kernel runs that one task consists of: its blocks, times its kernels when mixed.
 uint64_t Items(const Instance& instance, const abi::Task* task);

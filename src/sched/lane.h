@@ -27,7 +27,7 @@ struct alignas(64) BlockJob {
   typename Sync::template Atomic<uint64_t> next{0};   // first item that nobody has claimed
   typename Sync::template Atomic<uint64_t> done{0};   // items that have run
   typename Sync::template Atomic<uint32_t> users{0};  // lanes that may still look at this job
-  abi::TaskId task = 0;
+  TaskRef task = 0;
   uint64_t items = 0;
 };
 
@@ -39,7 +39,7 @@ struct Parcel {
   BlockJob<Sync>* job = nullptr;
   uint64_t roots_begin = 0, roots_end = 0;
   uint32_t tasks = 0;
-  std::array<abi::TaskId, kMaxTasks> task;
+  std::array<TaskRef, kMaxTasks> task;
 };
 
 /// When one block of a kernel ran, with RunOptions::measure_kernels.
@@ -72,7 +72,7 @@ struct alignas(64) Lane {
   // compare-and-swap on the pulse, so it and the returning kernel agree on who was first.
   static constexpr uint64_t kAbandoned = uint64_t{1} << 63;
   std::atomic<uint64_t> pulse{0};
-  std::atomic<abi::TaskId> task{0};
+  std::atomic<TaskRef> task{0};
   std::atomic<uint64_t> item{0};
   std::atomic<uint64_t> completed_before{0};  // tasks of the run, when the kernel was entered
   bool abandoned = false;                     // what the lane itself has seen of that

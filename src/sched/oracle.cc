@@ -125,7 +125,12 @@ void RunOracle(const Instance& instance, const OracleOptions& options, uint64_t*
   for (abi::TaskId id = abi::kFirstTask; id < end;) {
     const abi::Task* task = abi::TaskAt(instance.image, id);
     try {
-      if (task->kernel != abi::kNoKernel && ShouldRun(instance, task)) {
+      if ((task->flags & abi::kTaskGraph) != 0) {
+        if (ShouldRun(instance, task)) {
+          uint64_t inner = 0;
+          RunOracle(*MakeInstance(instance, task, false), options, &inner);
+        }
+      } else if (task->kernel != abi::kNoKernel && ShouldRun(instance, task)) {
         // A skipped or predicated task keeps its outputs' bytes, so it is never poisoned.
         if (options.poison_outputs && task->predicate == 0) {
           RunPoisoned(instance, task, options);
@@ -134,6 +139,7 @@ void RunOracle(const Instance& instance, const OracleOptions& options, uint64_t*
         }
       }
     } catch (...) {
+      if ((task->flags & abi::kTaskGraph) != 0) throw;  // it names the inner task
       throw CurrentError(ErrorCode::kernel_failed, instance.Describe(task) + ": ");
     }
     ++*completed;

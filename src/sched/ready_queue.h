@@ -8,7 +8,7 @@
 // on some empty graphs and 20 times slower when the machine was busy: its thief needs a core to
 // spin on.
 //
-// Layout: a ring of 4-byte task ids, a power of two in size, 16 ids a cache line.
+// Layout: a ring of 8-byte task references, a power of two in size, 8 a cache line.
 //
 // Invariants
 //   Q1  size() == pushes - pops - taken.
@@ -20,7 +20,7 @@
 //
 //   ReadyQueue queue;
 //   queue.Push(7);
-//   abi::TaskId id = queue.Pop();   // 7
+//   TaskRef id = queue.Pop();   // 7
 #pragma once
 
 #include "abi/image.h"
@@ -32,6 +32,10 @@
 
 namespace precast::sched {
 
+/// A task of an instance: number of the instance << 32 | task id. The run itself is instance 0, so
+/// its tasks are named by their ids. 0: none.
+using TaskRef = uint64_t;
+
 class ReadyQueue {
  public:
   explicit ReadyQueue(size_t capacity = 1024) : ring_(std::bit_ceil(capacity)) {}
@@ -39,20 +43,20 @@ class ReadyQueue {
   bool empty() const { return head_ == tail_; }
   size_t size() const { return tail_ - head_; }
 
-  void Push(abi::TaskId id) {
+  void Push(TaskRef id) {
     if (size() == ring_.size()) [[unlikely]]
       Grow();
     ring_[tail_++ & (ring_.size() - 1)] = id;
   }
 
   /// Requires: not empty.
-  abi::TaskId Pop() { return ring_[head_++ & (ring_.size() - 1)]; }
+  TaskRef Pop() { return ring_[head_++ & (ring_.size() - 1)]; }
 
   /// The id that Pop will give next, to prefetch its record. Requires: not empty.
-  abi::TaskId Peek() const { return ring_[head_ & (ring_.size() - 1)]; }
+  TaskRef Peek() const { return ring_[head_ & (ring_.size() - 1)]; }
 
   /// Moves the newest `count` ids to `target`, oldest of them first. Requires: count <= size().
-  void TakeNewest(size_t count, abi::TaskId* target) {
+  void TakeNewest(size_t count, TaskRef* target) {
     tail_ -= count;
     for (size_t i = 0; i < count; ++i) target[i] = ring_[(tail_ + i) & (ring_.size() - 1)];
   }
@@ -61,7 +65,7 @@ class ReadyQueue {
 
  private:
   void Grow() {
-    std::vector<abi::TaskId> larger(ring_.size() * 2);
+    std::vector<TaskRef> larger(ring_.size() * 2);
     size_t count = size();
     for (size_t i = 0; i < count; ++i) larger[i] = ring_[(head_ + i) & (ring_.size() - 1)];
     ring_.swap(larger);
@@ -69,7 +73,7 @@ class ReadyQueue {
     tail_ = count;
   }
 
-  std::vector<abi::TaskId> ring_;
+  std::vector<TaskRef> ring_;
   size_t head_ = 0;
   size_t tail_ = 0;
 };

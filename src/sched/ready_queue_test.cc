@@ -10,8 +10,8 @@
 namespace precast::sched {
 namespace {
 
-std::vector<abi::TaskId> PopAll(ReadyQueue& queue) {
-  std::vector<abi::TaskId> ids;
+std::vector<TaskRef> PopAll(ReadyQueue& queue) {
+  std::vector<TaskRef> ids;
   while (!queue.empty()) ids.push_back(queue.Pop());
   return ids;
 }
@@ -30,30 +30,30 @@ TEST(ReadyQueueTest, GivesIdsInTheOrderOfPush) {
   queue.Push(9);
   EXPECT_EQ(queue.size(), 3u);
   EXPECT_EQ(queue.Peek(), 7u);
-  EXPECT_EQ(PopAll(queue), (std::vector<abi::TaskId>{7, 3, 9}));
+  EXPECT_EQ(PopAll(queue), (std::vector<TaskRef>{7, 3, 9}));
   EXPECT_EQ(queue.size(), 0u);
 }
 
 // Q3.
 TEST(ReadyQueueTest, TakesTheNewestInOrder) {
   ReadyQueue queue(8);
-  for (abi::TaskId id = 1; id <= 6; ++id) queue.Push(id);
-  std::array<abi::TaskId, 2> taken{};
+  for (TaskRef id = 1; id <= 6; ++id) queue.Push(id);
+  std::array<TaskRef, 2> taken{};
   queue.TakeNewest(2, taken.data());
-  EXPECT_EQ(taken, (std::array<abi::TaskId, 2>{5, 6}));
+  EXPECT_EQ(taken, (std::array<TaskRef, 2>{5, 6}));
   EXPECT_EQ(queue.size(), 4u);
   queue.TakeNewest(0, nullptr);
-  EXPECT_EQ(PopAll(queue), (std::vector<abi::TaskId>{1, 2, 3, 4}));
+  EXPECT_EQ(PopAll(queue), (std::vector<TaskRef>{1, 2, 3, 4}));
 }
 
 // Q4: also when the ids in the ring wrap around its end.
 TEST(ReadyQueueTest, GrowsWhereverItsHeadStands) {
-  for (abi::TaskId head = 0; head < 8; ++head) {
+  for (TaskRef head = 0; head < 8; ++head) {
     ReadyQueue queue(8);
-    for (abi::TaskId i = 0; i < head; ++i) queue.Push(i);
-    for (abi::TaskId i = 0; i < head; ++i) queue.Pop();
-    std::vector<abi::TaskId> pushed;
-    for (abi::TaskId id = 100; id < 150; ++id) {
+    for (TaskRef i = 0; i < head; ++i) queue.Push(i);
+    for (TaskRef i = 0; i < head; ++i) queue.Pop();
+    std::vector<TaskRef> pushed;
+    for (TaskRef id = 100; id < 150; ++id) {
       queue.Push(id);
       pushed.push_back(id);
       EXPECT_EQ(queue.size(), pushed.size());
@@ -64,20 +64,20 @@ TEST(ReadyQueueTest, GrowsWhereverItsHeadStands) {
 
 TEST(ReadyQueueTest, ClearEmptiesIt) {
   ReadyQueue queue(2);
-  for (abi::TaskId id = 1; id < 10; ++id) queue.Push(id);
+  for (TaskRef id = 1; id < 10; ++id) queue.Push(id);
   queue.Clear();
   EXPECT_TRUE(queue.empty());
   queue.Push(5);
-  EXPECT_EQ(PopAll(queue), std::vector<abi::TaskId>{5});
+  EXPECT_EQ(PopAll(queue), std::vector<TaskRef>{5});
 }
 
 // Q1-Q4 against a model.
 TEST(ReadyQueueTest, BehavesLikeADeque) {
   std::mt19937 random(7);
   ReadyQueue queue(2);
-  std::deque<abi::TaskId> model;
-  abi::TaskId next = 1;
-  std::vector<abi::TaskId> taken;
+  std::deque<TaskRef> model;
+  TaskRef next = 1;
+  std::vector<TaskRef> taken;
   for (int step = 0; step < 100'000; ++step) {
     uint32_t what = static_cast<uint32_t>(random() % 16);
     if (what < 8) {

@@ -48,6 +48,7 @@ WorkerImpl::WorkerImpl(WorkerOptions options, std::unique_ptr<device::Driver> dr
       memory_(
           std::make_unique<device::DeviceMemory>(driver_.get(), options_.host_view_budget, &log_)),
       kernels_(driver_.get(), std::string(platforms::BaseName(options_.platform))),
+      definitions_(driver_.get(), {options_.max_definitions, options_.definition_budget}),
       next_serial_(std::random_device()()) {
   device::Properties properties = driver_->properties();
   assumed_ = properties.assumed;
@@ -79,7 +80,8 @@ WorkerImpl::~WorkerImpl() {
     entry.context->builder.Release();
     entry.context->block = 0;  // the device may still write it
   }
-  if (!quarantined_.empty()) {  // … and execute what is in them
+  if (quarantined_.empty()) report(definitions_.Close());  // else they may still be executed
+  if (!quarantined_.empty()) {                             // … and execute what is in them
     for (DynamicLibrary& library : libraries_) library.KeepOpen();
   }
   report(memory_->FreeAll());
@@ -101,7 +103,8 @@ std::unique_ptr<RunContext> WorkerImpl::TakeContext() {
       return context;
     }
   }
-  auto context = std::make_unique<RunContext>(RunDevice{driver_.get(), memory_.get(), &kernels_});
+  auto context = std::make_unique<RunContext>(
+      RunDevice{driver_.get(), memory_.get(), &kernels_, &definitions_, &next_serial_});
   std::lock_guard lock(mutex_);
   size_t all = contexts_.size() + quarantined_.size() + taken_ + 1;
   contexts_.reserve(all);

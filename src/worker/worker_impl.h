@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "device/device_memory.h"
 #include "device/driver.h"
+#include "run/definition_store.h"
 #include "run/kernel_registry.h"
 #include "run/run_state.h"
 
@@ -75,6 +76,7 @@ class WorkerImpl final : public ContextOwner {
   std::unique_ptr<device::Driver> driver_;
   std::unique_ptr<device::DeviceMemory> memory_;
   run::KernelRegistry kernels_;
+  run::DefinitionStore definitions_;
   std::string_view assumed_;  // costs, see device::Properties
   std::atomic<uint32_t> next_serial_;
   std::mutex launch_mutex_;

@@ -150,6 +150,13 @@ class TestGraph {
     return image;
   }
 
+  /// The same as a definition; `slots` with the heap first.
+  TestImage SealDefinition(std::span<const abi::Slot> slots, uint32_t scalars) {
+    TestImage image(builder_.SealDefinition(slots, scalars));
+    std::memcpy(image.data(), memory_.data, image.size());
+    return image;
+  }
+
   sched::Instance Instance(const TestImage& image) {
     table_.Load(0, kernels_);
     return sched::Instance(image.data(), table_, space_);

@@ -570,16 +570,10 @@ void Executor::Impl::Watch() {
 /// when it was the last active lane: the run has ended.
 bool Executor::Impl::GiveUpLane(size_t index, Run& run, uint64_t pulse) {
   Lane& lane = *lanes_[index].lane;
-  abi::TaskId id = lane.task.load(std::memory_order_relaxed);
+  sched::TaskRef ref = lane.task.load(std::memory_order_relaxed);
   uint64_t item = lane.item.load(std::memory_order_relaxed);
   std::unique_ptr<Lane> fresh;
-  std::string message;
-  try {  // all that needs memory
-    const abi::Task* task = abi::TaskAt(run.instance().image, id);
-    message =
-        fmt::format("{}: block {} did not return within {} ms", run.instance().Describe(task),
-                    item % task->blocks,
-                    std::chrono::duration<double, std::milli>(run.launch.kernel_timeout).count());
+  try {
     fresh = std::make_unique<Lane>();
     abandoned_.reserve(abandoned_.size() + 1);
   } catch (const std::bad_alloc&) {
@@ -591,6 +585,15 @@ bool Executor::Impl::GiveUpLane(size_t index, Run& run, uint64_t pulse) {
   if (!lane.pulse.compare_exchange_strong(pulse, pulse | Lane::kAbandoned,
                                           std::memory_order_acq_rel)) {
     return false;  // it returned just now
+  }
+  // From here on the kernel counts as running for ever, so the instance that it is of stays.
+  std::string message = "a kernel";
+  try {
+    auto [instance, task] = run.Find(ref);
+    message = fmt::format(
+        "{}: block {} did not return within {} ms", instance->Describe(task), item % task->blocks,
+        std::chrono::duration<double, std::milli>(run.launch.kernel_timeout).count());
+  } catch (const std::bad_alloc&) {
   }
   run.Fail(Error(ErrorCode::timeout, std::move(message)));
   run.outcome.quarantined = true;

@@ -1,0 +1,220 @@
+#include "run/definition_store.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace precast::run {
+
+Family* DefinitionStore::Claim(std::string_view name, std::vector<const Variant*>* variants) {
+  std::lock_guard lock(mutex_);
+  auto found = families_.find(name);
+  if (found == families_.end()) {
+    auto family = std::make_unique<Family>();
+    family->name = name;
+    std::string_view key = family->name;
+    found = families_.emplace(key, std::move(family)).first;
+  }
+  Family* family = found->second.get();
+  variants->clear();
+  variants->reserve(family->variants.size());
+  for (const auto& variant : family->variants) {
+    variants->push_back(variant.get());
+    ++variant->definition->claims;
+    variant->definition->last_used = ++clock_;
+  }
+  return family;
+}
+
+Definition* DefinitionStore::Intern(std::span<const char> image, std::span<Definition* const> inner,
+                                    bool* shared) {
+  std::vector<uint64_t> content(image.size() / sizeof(uint64_t));
+  std::memcpy(content.data(), image.data(), image.size());
+  auto* header = reinterpret_cast<abi::Header*>(content.data());
+  header->content_hash = 0;
+  uint64_t hash = XXH3_64bits(content.data(), image.size());
+  header->content_hash = hash;
+  auto [begin, end] = definitions_.equal_range(hash);
+  for (auto it = begin; it != end; ++it) {
+    if (it->second->image == content &&
+        std::equal(it->second->inner.begin(), it->second->inner.end(), inner.begin(),
+                   inner.end())) {
+      *shared = true;
+      return it->second.get();
+    }
+  }
+  *shared = false;
+  auto definition = std::make_unique<Definition>();
+  definition->image = std::move(content);
+  definition->hash = hash;
+  definition->inner.assign(inner.begin(), inner.end());
+  const abi::Header& h = definition->header();
+  definition->blocks = h.blocks;
+  definition->scratch_bytes =
+      abi::ScratchHeapOffset(h.slots.count, h.scalars, h.tasks) + h.heap_bytes;
+  for (Definition* child : definition->inner) ++child->parents;
+  bytes_ += definition->bytes();
+  return definitions_.emplace(hash, std::move(definition))->second.get();
+}
+
+const Variant* DefinitionStore::Add(Family* family, Variant recorded, std::span<const char> image,
+                                    std::span<Definition* const> inner, bool* shared) {
+  std::lock_guard lock(mutex_);
+  Definition* definition = Intern(image, inner, shared);
+  ++definition->claims;
+  definition->last_used = ++clock_;
+  for (const Variant* variant : definition->variants) {
+    auto same_guard = [](const Guard& a, const Guard& b) {
+      return a.tensor == b.tensor && a.offset == b.offset && a.bytes == b.bytes;
+    };
+    if (variant->family == family && variant->signature == recorded.signature &&
+        variant->specialized == recorded.specialized &&
+        std::equal(variant->guards.begin(), variant->guards.end(), recorded.guards.begin(),
+                   recorded.guards.end(), same_guard)) {
+      return variant;
+    }
+  }
+  recorded.definition = definition;
+  recorded.family = family;
+  auto& variant = family->variants.emplace_back(std::make_unique<Variant>(std::move(recorded)));
+  definition->variants.push_back(variant.get());
+  return variant.get();
+}
+
+void DefinitionStore::Release(std::span<const Variant* const> variants) {
+  std::lock_guard lock(mutex_);
+  for (const Variant* variant : variants) --variant->definition->claims;
+  TrimLocked(false);
+}
+
+void DefinitionStore::CollectMissing(Definition* definition, std::vector<Definition*>* missing) {
+  if (definition->address != 0 ||
+      std::find(missing->begin(), missing->end(), definition) != missing->end()) {
+    return;
+  }
+  for (Definition* inner : definition->inner) CollectMissing(inner, missing);
+  missing->push_back(definition);
+}
+
+uint64_t DefinitionStore::Upload(std::span<Definition* const> definitions,
+                                 device::PinnedArena& arena) {
+  std::lock_guard lock(mutex_);
+  std::vector<Definition*> missing;  // inner ones first
+  for (Definition* definition : definitions) CollectMissing(definition, &missing);
+  if (missing.empty()) return 0;
+  uint64_t bytes = 0;
+  for (const Definition* definition : missing) bytes += definition->bytes();
+  arena.Reserve(bytes, 0);
+  device::Address address = 0;
+  try {
+    address = driver_->Allocate(bytes);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::out_of_memory || TrimLocked(true) == 0) throw;
+    address = driver_->Allocate(bytes);
+  }
+  try {
+    char* target = arena.data();
+    device::Address next = address;
+    for (Definition* definition : missing) {
+      definition->address = next;
+      std::memcpy(target, definition->image.data(), definition->bytes());
+      auto* records =
+          abi::At<abi::Definition>(static_cast<void*>(target), definition->header().definitions);
+      for (size_t i = 0; i < definition->inner.size(); ++i) {
+        records[i].address = definition->inner[i]->address;
+      }
+      target += definition->bytes();
+      next += definition->bytes();
+    }
+    driver_->CopyToDevice(address, arena.data(), bytes);
+  } catch (...) {
+    for (Definition* definition : missing) definition->address = 0;
+    try {
+      driver_->Free(address);
+    } catch (const Error&) {
+      // The device is lost; the copy's error says so.
+    }
+    throw;
+  }
+  auto free = std::find_if(chunks_.begin(), chunks_.end(),
+                           [](const Chunk& chunk) { return chunk.residents == 0; });
+  if (free == chunks_.end()) free = chunks_.emplace(chunks_.end());
+  *free = {address, bytes, static_cast<uint32_t>(missing.size())};
+  for (Definition* definition : missing) {
+    definition->chunk = static_cast<uint32_t>(free - chunks_.begin());
+  }
+  resident_bytes_ += bytes;
+  return bytes;
+}
+
+void DefinitionStore::Evict(Definition* definition) {
+  for (Variant* variant : definition->variants) {
+    auto& variants = variant->family->variants;
+    std::erase_if(variants, [variant](const auto& entry) { return entry.get() == variant; });
+  }
+  for (Definition* inner : definition->inner) --inner->parents;
+  if (definition->address != 0) {
+    Chunk& chunk = chunks_[definition->chunk];
+    if (--chunk.residents == 0) {
+      driver_->Free(chunk.address);
+      resident_bytes_ -= chunk.bytes;
+    }
+  }
+  bytes_ -= definition->bytes();
+  ++evicted_;
+  auto [begin, end] = definitions_.equal_range(definition->hash);
+  definitions_.erase(
+      std::find_if(begin, end, [=](const auto& e) { return e.second.get() == definition; }));
+}
+
+Definition* DefinitionStore::LeastRecentlyUsed() {
+  Definition* oldest = nullptr;
+  for (const auto& [hash, definition] : definitions_) {
+    if (definition->claims > 0 || definition->parents > 0) continue;
+    if (oldest == nullptr || definition->last_used < oldest->last_used) oldest = definition.get();
+  }
+  return oldest;
+}
+
+uint64_t DefinitionStore::TrimLocked(bool all) {
+  uint64_t before = resident_bytes_;
+  while (all || definitions_.size() > budget_.definitions || bytes_ > budget_.bytes) {
+    Definition* victim = LeastRecentlyUsed();
+    if (victim == nullptr) break;
+    Evict(victim);
+  }
+  return before - resident_bytes_;
+}
+
+uint64_t DefinitionStore::Trim(bool all) {
+  std::lock_guard lock(mutex_);
+  return TrimLocked(all);
+}
+
+DefinitionStore::Figures DefinitionStore::figures() const {
+  std::lock_guard lock(mutex_);
+  return {definitions_.size(), bytes_, resident_bytes_, evicted_};
+}
+
+std::optional<Error> DefinitionStore::Close() {
+  std::lock_guard lock(mutex_);
+  std::optional<Error> first;
+  for (Chunk& chunk : chunks_) {
+    if (chunk.residents == 0) continue;
+    try {
+      driver_->Free(chunk.address);
+    } catch (const Error& error) {
+      if (!first) first = error;
+    }
+    chunk.residents = 0;
+  }
+  families_.clear();
+  definitions_.clear();
+  resident_bytes_ = bytes_ = 0;
+  return first;
+}
+
+}  // namespace precast::run

@@ -1,0 +1,141 @@
+#include "run/graph_signature.h"
+
+#include "base/tensor_access.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <utility>
+
+namespace precast::run {
+
+namespace {
+
+using detail::TensorAccess;
+
+constexpr size_t kFewTensors = 64;  // that Matches keeps on the stack
+
+std::pair<uint32_t, uint64_t> PlaceOf(const Tensor& tensor) {
+  return {TensorAccess::Buffer(tensor), TensorAccess::Offset(tensor)};
+}
+
+}  // namespace
+
+GraphSignature::View GraphSignature::ViewOf(const Arg& arg) {
+  const Tensor& tensor = arg.tensor();
+  View view{};
+  std::memcpy(view.shape, TensorAccess::Extents(tensor), sizeof(view.shape));
+  std::memcpy(view.strides, TensorAccess::Strides(tensor), sizeof(view.strides));
+  view.dtype = tensor.dtype();
+  view.direction = arg.direction();
+  view.rank = static_cast<uint8_t>(tensor.rank());
+  return view;
+}
+
+bool GraphSignature::Same(const View& view, const Arg& arg) {
+  const Tensor& tensor = arg.tensor();
+  return view.dtype == tensor.dtype() && view.rank == tensor.rank() &&
+         std::memcmp(view.shape, TensorAccess::Extents(tensor), sizeof(view.shape)) == 0 &&
+         std::memcmp(view.strides, TensorAccess::Strides(tensor), sizeof(view.strides)) == 0;
+}
+
+GraphSignature::GraphSignature(ArgList args) {
+  std::vector<const Tensor*> tensors;
+  for (const Arg& arg : args) {
+    directions_.push_back(arg.direction());
+    if (arg.is_scalar()) {
+      scalars_.push_back(arg.dtype());
+    } else {
+      tensors_.push_back(ViewOf(arg));
+      tensors.push_back(&arg.tensor());
+    }
+  }
+  MakePlaces(tensors);
+}
+
+void GraphSignature::MakePlaces(std::span<const Tensor* const> tensors) {
+  order_.resize(tensors.size());
+  std::iota(order_.begin(), order_.end(), 0);
+  std::stable_sort(order_.begin(), order_.end(), [&](uint32_t a, uint32_t b) {
+    return PlaceOf(*tensors[a]) < PlaceOf(*tensors[b]);
+  });
+  places_.resize(tensors.size());
+  slots_.clear();
+  uint32_t buffer = 0;
+  uint64_t begin = 0;
+  for (uint32_t t : order_) {
+    auto [its_buffer, its_begin] = PlaceOf(*tensors[t]);
+    uint64_t extent = tensors[t]->extent_bytes();
+    if (slots_.empty() || its_buffer != buffer || its_begin >= begin + slots_.back().bytes) {
+      slots_.push_back({t, 0});
+      buffer = its_buffer;
+      begin = its_begin;
+    }
+    places_[t] = {static_cast<uint32_t>(slots_.size() - 1), its_begin - begin};
+    slots_.back().bytes = std::max(slots_.back().bytes, its_begin - begin + extent);
+  }
+}
+
+int GraphSignature::SameOrder(std::span<const Tensor* const> tensors) const {
+  // A slot begins where its first tensor in this order does. The signature's slots are what its
+  // tensors' places say, so it is enough to compare these.
+  std::pair<uint32_t, uint64_t> before{0, 0};
+  uint32_t slot = ~uint32_t{0};
+  uint64_t begin = 0;
+  for (uint32_t t : order_) {
+    auto place = PlaceOf(*tensors[t]);
+    if (slot != ~uint32_t{0} && place < before) return -1;
+    if (places_[t].slot != slot) {
+      // A new slot: it must not overlap the one before.
+      if (slot != ~uint32_t{0} && place.first == before.first &&
+          place.second < begin + slots_[slot].bytes) {
+        return 0;
+      }
+      slot = places_[t].slot;
+      begin = place.second;
+    } else if (place.first != before.first || place.second - begin != places_[t].offset) {
+      return 0;
+    }
+    before = place;
+  }
+  return 1;
+}
+
+bool GraphSignature::Matches(ArgList args) const {
+  if (args.size() != directions_.size()) return false;
+  const Tensor* few[kFewTensors];
+  std::vector<const Tensor*> many;
+  const Tensor** tensors = few;
+  if (tensors_.size() > kFewTensors) {
+    many.resize(tensors_.size());
+    tensors = many.data();
+  }
+  size_t tensor = 0, scalar = 0;
+  for (size_t i = 0; i < args.size(); ++i) {
+    const Arg& arg = args[i];
+    if (arg.direction() != directions_[i]) return false;
+    if (arg.is_scalar()) {
+      if (arg.dtype() != scalars_[scalar++]) return false;
+    } else {
+      if (!Same(tensors_[tensor], arg)) return false;
+      tensors[tensor++] = &arg.tensor();
+    }
+  }
+  int same = SameOrder({tensors, tensor});
+  if (same >= 0) return same == 1;
+  // Slots in another order are numbered in another order, which makes no other graph; but tensors
+  // are bound slot by slot, so the simplest is to look whether the same tensors share.
+  GraphSignature other(args);
+  if (other.slots_.size() != slots_.size()) return false;
+  for (size_t t = 0; t < places_.size(); ++t) {
+    const Slot& mine = slots_[places_[t].slot];
+    const Slot& theirs = other.slots_[other.places_[t].slot];
+    if (mine.first_tensor != theirs.first_tensor || mine.bytes != theirs.bytes ||
+        places_[t].offset != other.places_[t].offset) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace precast::run
