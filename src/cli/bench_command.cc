@@ -17,7 +17,7 @@
 namespace precast::cli {
 namespace {
 
-const std::vector<std::string> kSuites = {"submit", "execute", "run"};
+const std::vector<std::string> kSuites = {"submit", "execute", "run", "hostview"};
 
 /// Where precast-bench lies if it was built: beside this executable.
 std::string BenchPath() {
@@ -37,6 +37,7 @@ void BenchCommand::Declare(CLI::App& app, const std::vector<std::string>& args) 
       "  submit                      building graphs\n"
       "  execute                     executing a graph for the first time\n"
       "  run                         all of a run: build, send, execute, release\n"
+      "  hostview                    orchestrations that read device memory\n"
       "\n"
       "Precast takes part beside a floor, oneTBB, OpenMP and StarPU, in one process, and prints ns "
       "per\n"
@@ -50,7 +51,7 @@ void BenchCommand::Declare(CLI::App& app, const std::vector<std::string>& args) 
 }
 
 int BenchCommand::Run(Output& output) {
-  if (args_.empty()) Fail(ErrorCode::usage, "name a suite: submit, execute or run");
+  if (args_.empty()) Fail(ErrorCode::usage, "name a suite: submit, execute, run or hostview");
   if (std::find(kSuites.begin(), kSuites.end(), args_[0]) == kSuites.end()) {
     FailUnknown("suite", args_[0], kSuites);
   }

@@ -136,8 +136,8 @@ int Dispatch(const std::vector<std::string>& args, const Programs& programs, Out
   std::vector<std::unique_ptr<Command>> commands;
   commands.push_back(std::make_unique<RunCommand>(programs));
   commands.push_back(std::make_unique<ListCommand>(programs));
-  commands.push_back(std::make_unique<BenchCommand>());
   commands.push_back(std::make_unique<ProbeCommand>());
+  commands.push_back(std::make_unique<BenchCommand>());
 
   if (!args.empty() && !args[0].starts_with("-")) {
     std::vector<std::string> names;

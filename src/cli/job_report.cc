@@ -63,13 +63,18 @@ Json Named(const JobNames& names) {
   return {{"program", names.program}, {"case", names.case_name}, {"platform", names.platform}};
 }
 
-// Microseconds with three decimals: what a clock tells, and no more digits than that.
+// Microseconds with three decimals: what a clock tells, and no more digits than that. The modelled
+// clock is exact.
 double Rounded(double us) { return std::round(us * 1000) / 1000; }
 
 void RoundTimes(Json& json) {
   if (json.is_number_float()) json = Rounded(json.get<double>());
-  if (json.is_structured()) {
+  if (json.is_array()) {
     for (Json& part : json) RoundTimes(part);
+  } else if (json.is_object()) {
+    for (auto& [key, part] : json.items()) {
+      if (!key.starts_with("modelled")) RoundTimes(part);
+    }
   }
 }
 

@@ -119,7 +119,8 @@ void RunCommand::Declare(CLI::App& app, const std::vector<std::string>& args) {
                "Build and send the graph, execute nothing; implies --golden skip");
   AddChoice(app, "--host-views", host_views_, {"cache", "rebuild", "copy"},
             "How to read device memory:");
-  app.add_option("--host-view-budget", host_view_budget_, "Bytes of host views at a time [1 GiB]")
+  app.add_option("--host-view-budget", host_view_budget_,
+                 "Device memory mapped for that at a time [1G]")
       ->type_name("BYTES");
   app.add_flag("--oracle", oracle_, "Run tasks one by one in the order of submission");
   AddChoice(app, "--log-level", log_level_, {"trace", "debug", "info", "warn", "error", "off"},
@@ -211,11 +212,12 @@ Params RunCommand::MakeParams() const {
   return params;
 }
 
-Bytes RunCommand::Heap() const {
-  std::optional<uint64_t> bytes = ParseBytes(heap_);
+Bytes RunCommand::ParseBytesOf(const char* option, const std::string& text) {
+  std::optional<uint64_t> bytes = ParseBytes(text);
   if (!bytes) {
     Fail(ErrorCode::usage,
-         "--heap {}: allowed: a whole number of bytes, or one with K, M or G, such as 256M", heap_);
+         "{} {}: allowed: a whole number of bytes, or one with K, M or G, such as 256M", option,
+         text);
   }
   return *bytes;
 }
@@ -253,11 +255,11 @@ int RunCommand::Run(Output& output) {
   Params params = MakeParams();
   WorkerOptions options{.platform = platform_,
                         .threads = threads_,
-                        .heap = Heap(),
+                        .heap = ParseBytesOf("--heap", heap_),
                         .host_views = host_views_ == "copy"      ? HostViewPolicy::copy
                                       : host_views_ == "rebuild" ? HostViewPolicy::rebuild
                                                                  : HostViewPolicy::cache,
-                        .host_view_budget = host_view_budget_,
+                        .host_view_budget = ParseBytesOf("--host-view-budget", host_view_budget_),
                         .log_level = log_level_};
   JobNames names{program_->name, kase.name, platform_};
   if (oracle_) names.execution = "oracle";

@@ -7,7 +7,6 @@
 #include <precast/error.h>
 #include <precast/worker.h>
 
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -35,7 +34,7 @@ class RunCommand : public Command {
 
  private:
   const Program& FindProgram(const std::string& name);
-  Bytes Heap() const;
+  static Bytes ParseBytesOf(const char* option, const std::string& text);
   void DeclareParameters(CLI::App& app);
   Params MakeParams() const;
   JobResult RunOn(Worker& worker, const Case& kase, const Params& params, Output& output,
@@ -53,9 +52,9 @@ class RunCommand : public Command {
   std::string report_ = "table";
   std::string golden_ = "check";
   std::string log_level_ = "warn";
-  std::string heap_ = "256M";
   std::string host_views_ = "cache";
-  uint64_t host_view_budget_ = WorkerOptions().host_view_budget;
+  std::string host_view_budget_ = "1G";
+  std::string heap_ = "256M";
   int rounds_ = 0;
   int threads_ = 0;
   bool skip_device_run_ = false;
