@@ -31,7 +31,7 @@ struct RunOptions;
 
 /// Changes whenever the layout of what this header declares changes. `Worker::load` refuses a
 /// shared library that was built with another.
-inline constexpr uint32_t kProgramAbi = 2;
+inline constexpr uint32_t kProgramAbi = 3;
 
 /// What one argument of a program must be.
 struct ArgSpec {
@@ -128,6 +128,11 @@ struct Program {
   std::vector<Kernel> kernels;
   std::vector<Case> cases;  ///< the first one is the default
   std::vector<ParamSpec> params = {};
+  /// Whole runs are replayed: the orchestration is treated like the body of a recorded graph
+  /// (precast/graph.h) whose boundary are the run's arguments. While nothing that it looked at has
+  /// changed, the next run submits one task. The orchestration must then be a function of its
+  /// arguments alone, and the program must have been loaded by the worker.
+  bool replayable = false;
 };
 
 }  // namespace precast

@@ -59,6 +59,9 @@ struct RunOptions {
   std::optional<Bytes> heap;
   std::optional<std::chrono::milliseconds> kernel_timeout;
   std::optional<HostViewPolicy> host_views;
+  /// Record each graph again when it is replayed, and fail the run when the recording differs: its
+  /// body then depends on more than its arguments. Always on in builds with checks.
+  bool verify_replays = false;
   bool skip_device_run = false;  ///< build and send, but execute nothing and copy nothing back
   bool measure_kernels = false;  ///< fill RunReport::in_kernels_us
   bool oracle = false;           ///< run tasks one by one in submission order, on one thread

@@ -1,5 +1,6 @@
 // The part of RunBuilder that is about recorded graphs: finding a recording that fits, making one.
 #include "base/tensor_access.h"
+#include "graph/validator.h"
 #include "run/run_builder.h"
 
 #include <algorithm>
@@ -53,7 +54,13 @@ Task RunBuilder::SubmitGraph(GraphKey key, const GraphBody& body, std::string_vi
     own = ImportForGraph(key, args);
     args = own;
     found = FindVariant(family, args);
-    if (found == family.variants.size()) found = Record(family, key, body, args);
+    if (found == family.variants.size()) {
+      found = Record(family, key, body, args);
+    } else if (verify_replays_) {
+      Verify(*family.variants[found], key, body, args);
+    }
+  } else if (verify_replays_) [[unlikely]] {
+    Verify(*family.variants[found], key, body, args);
   }
   const Variant& variant = *family.variants[found];
   uint32_t& definition = family.definitions[found];
@@ -182,7 +189,10 @@ void RunBuilder::ReadBoundary(const Tensor& tensor, uint64_t offset, DType dtype
 
 // Recording.
 
-size_t RunBuilder::Record(Family& family, GraphKey key, const GraphBody& body, ArgList args) {
+/// Calls the body with a builder of its own; use(signature, definition) while that holds the
+/// result.
+template <typename Use>
+void RunBuilder::WithRecording(GraphKey key, const GraphBody& body, ArgList args, Use&& use) {
   std::string name = NameOf(key);
   for (const Arg& arg : args) {
     if (!arg.is_scalar() && arg.direction() == Direction::no_dep) {
@@ -192,7 +202,8 @@ size_t RunBuilder::Record(Family& family, GraphKey key, const GraphBody& body, A
   }
   if (depth_ >= kMaxDepth) {
     Fail(ErrorCode::invalid_argument,
-         "graph '{}' stands in {} others, one in the next (at most {})", name, depth_, kMaxDepth);
+         "graph '{}' stands in {} others, one in the next (at most {} allowed)", name, depth_,
+         kMaxDepth);
   }
   if (body_ == nullptr) body_.reset(new RunBuilder(device_, this));
   GraphSignature signature(args);
@@ -206,7 +217,6 @@ size_t RunBuilder::Record(Family& family, GraphKey key, const GraphBody& body, A
     }
   } recording(*this);
   RunBuilder& inner = *body_;
-  bool shared = false;
   try {
     inner.BeginBody(name, signature, args);
     inner.Orchestrate([&](Orchestrator& o, const Args& a) { body.call(body.context, o, a); });
@@ -215,36 +225,96 @@ size_t RunBuilder::Record(Family& family, GraphKey key, const GraphBody& body, A
     throw Error(error.code(), fmt::format("graph '{}': {}", name, error.message()),
                 error.location());
   }
-
   std::vector<abi::Slot> slots(inner.graph_.slots());
   slots[0] = {0, inner.graph_.heap().peak_bytes()};
-  Variant variant{.signature = signature, .guards = std::move(inner.guards_)};
   for (size_t i = 0; i < signature.slots().size(); ++i) {
     slots[i + 1] = {0, signature.slots()[i].bytes};
-    variant.slot_begin.push_back(signature.slots()[i].first_tensor);
-  }
-  for (uint32_t i = 0; i < inner.args_.scalars_.size(); ++i) {
-    const Args::Scalar& scalar = inner.args_.scalars_[i];
-    if (scalar.looked_at) variant.specialized.push_back({i, scalar.bits});
   }
   uint64_t bytes = inner.graph_.SealDefinition(slots, static_cast<uint32_t>(signature.scalars()));
-  const Variant* added =
-      device_.definitions->Add(family.family, std::move(variant), {inner.body_image_.data, bytes},
-                               inner.definitions_, &shared);
-  family.variants.push_back(added);
+  std::span<const char> definition(inner.body_image_.data, bytes);
+#ifdef PRECAST_VALIDATE
+  graph::Validate(std::as_bytes(definition));
+#endif
+  use(signature, definition);
+}
+
+size_t RunBuilder::Record(Family& family, GraphKey key, const GraphBody& body, ArgList args) {
+  WithRecording(key, body, args,
+                [&](const GraphSignature& signature, std::span<const char> definition) {
+                  Variant variant{.signature = signature, .guards = std::move(body_->guards_)};
+                  for (const GraphSignature::Slot& slot : signature.slots()) {
+                    variant.slot_begin.push_back(slot.first_tensor);
+                  }
+                  for (uint32_t i = 0; i < body_->args_.scalars_.size(); ++i) {
+                    const Args::Scalar& scalar = body_->args_.scalars_[i];
+                    if (scalar.looked_at) variant.specialized.push_back({i, scalar.bits});
+                  }
+                  bool shared = false;
+                  family.variants.push_back(device_.definitions->Add(
+                      family.family, std::move(variant), definition, body_->definitions_, &shared));
+                  figures_.recorded += 1 + body_->figures_.recorded;
+                  figures_.shared += (shared ? 1 : 0) + body_->figures_.shared;
+                });
   family.definitions.push_back(kNoDefinition);
   family.layouts.emplace_back();
-  ++figures_.recorded;
   ++figures_.variants;
-  figures_.recorded += inner.figures_.recorded;
-  figures_.shared += (shared ? 1 : 0) + inner.figures_.shared;
   if (family.variants.size() == kManyVariants + 1) {
+    const Variant& newest = *family.variants.back();
+    std::string scalars;
+    for (const run::Specialized& s : newest.specialized) scalars += fmt::format(" {}", s.scalar);
+    std::string ranges;
+    for (const Guard& guard : newest.guards) {
+      ranges += fmt::format(" {}[{} … {}]", guard.tensor, guard.offset,
+                            guard.offset + guard.bytes.size() - 1);
+    }
     warnings_.push_back(fmt::format(
-        "graph '{}' has more than {} variants: {} scalars and {} ranges of bytes of the newest are "
-        "part of its signature, besides shapes",
-        name, kManyVariants, added->specialized.size(), added->guards.size()));
+        "graph '{}' has more than {} variants. Besides shapes they may differ by scalars ({} ) and "
+        "bytes of tensors ({} ) that its body looks at",
+        NameOf(key), kManyVariants, scalars.empty() ? " none" : scalars,
+        ranges.empty() ? " none" : ranges));
   }
   return family.variants.size() - 1;
+}
+
+/// Records again what is about to be replayed: the result must be the same.
+void RunBuilder::Verify(const Variant& variant, GraphKey key, const GraphBody& body, ArgList args) {
+  WithRecording(key, body, args, [&](const GraphSignature&, std::span<const char> definition) {
+    const run::Definition& known = *variant.definition;
+    auto* header = reinterpret_cast<abi::Header*>(body_->body_image_.data);
+    header->content_hash = known.hash;
+    if (definition.size() == known.bytes() && body_->definitions_ == known.inner &&
+        std::memcmp(definition.data(), known.image.data(), definition.size()) == 0) {
+      return;
+    }
+    Fail(
+        ErrorCode::mismatch,
+        "graph '{}' gave {} tasks and {} edges when it was recorded, and another graph of {} and "
+        "{} "
+        "for the same arguments now: its body depends on something that is neither an argument nor "
+        "a parameter",
+        NameOf(key), known.header().tasks, known.header().edges, header->tasks, header->edges);
+  });
+}
+
+void RunBuilder::OrchestrateReplayable(const Program& program, ArgList args) {
+  GraphBody body{{&kAddressOf<Program>, &program},
+                 [](const void* context, Orchestrator& o, const Args& a) {
+                   static_cast<const Program*>(context)->orchestration(o, a);
+                 },
+                 &program};
+  Orchestrate([&](Orchestrator&, const Args& own) {
+    std::vector<Arg> list;
+    size_t tensor = 0, scalar = 0;
+    for (const Arg& arg : args) {
+      if (arg.is_scalar()) {
+        list.push_back(Arg::bound_scalar(0, own.scalars_[scalar].bits, own.scalars_[scalar].dtype));
+        ++scalar;
+      } else {
+        list.emplace_back(arg.direction(), own.tensor(tensor++));
+      }
+    }
+    SubmitGraph(program.name, body, {}, list, {});
+  });
 }
 
 void RunBuilder::BeginBody(std::string_view name, const GraphSignature& signature, ArgList args) {
@@ -252,6 +322,7 @@ void RunBuilder::BeginBody(std::string_view name, const GraphSignature& signatur
   depth_ = outer_->depth_ + 1;
   signature_ = &signature;
   program_ = outer_->program_;
+  verify_replays_ = outer_->verify_replays_;
   fatal_.reset();
   figures_ = {};
   guards_.clear();

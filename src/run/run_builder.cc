@@ -53,7 +53,8 @@ RunBuilder::RunBuilder(const RunDevice& device, RunBuilder* outer)
 // Arguments.
 
 void RunBuilder::Begin(graph::ImageMemory* image, uint32_t serial, uint64_t heap_budget,
-                       ArgList args, const Program* program, HostViewPolicy host_views) {
+                       ArgList args, const Program* program, HostViewPolicy host_views,
+                       bool verify_replays) {
   graph_.Begin(image, serial, heap_budget);
   program_ = program;
   fatal_.reset();
@@ -63,6 +64,10 @@ void RunBuilder::Begin(graph::ImageMemory* image, uint32_t serial, uint64_t heap
   args_.scalars_.clear();
   figures_ = {};
   warnings_.clear();
+  verify_replays_ = verify_replays;
+#ifdef PRECAST_VALIDATE
+  verify_replays_ = true;
+#endif
   ImportArguments(args);
 }
 

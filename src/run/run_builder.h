@@ -58,9 +58,12 @@ class RunBuilder {
 
   /// Validates and claims the arguments of a run. `program` restricts the kernels; may be null.
   void Begin(graph::ImageMemory* image, uint32_t serial, uint64_t heap_budget, ArgList args,
-             const Program* program, HostViewPolicy host_views = HostViewPolicy::cache);
+             const Program* program, HostViewPolicy host_views = HostViewPolicy::cache,
+             bool verify_replays = false);
   /// Calls the orchestration. Whatever it throws comes out as an Error.
   void Orchestrate(const Orchestration& orchestration);
+  /// The same for a program that is one recorded graph; `args` are those of Begin.
+  void OrchestrateReplayable(const Program& program, ArgList args);
   /// Lets go of what Begin and imports claimed. Idempotent.
   void Release();
 
@@ -146,6 +149,9 @@ class RunBuilder {
   size_t FindVariant(Family& family, ArgList args);
   bool Holds(const run::Variant& variant, ArgList args);
   size_t Record(Family& family, GraphKey key, const GraphBody& body, ArgList args);
+  void Verify(const run::Variant& variant, GraphKey key, const GraphBody& body, ArgList args);
+  template <typename Use>
+  void WithRecording(GraphKey key, const GraphBody& body, ArgList args, Use&& use);
   void BeginBody(std::string_view name, const run::GraphSignature& signature, ArgList args);
   void CheckBody(const run::GraphSignature& signature) const;
   void ReadOuter(uint32_t buffer, uint64_t offset, DType dtype, void* values, int64_t count);
@@ -157,6 +163,7 @@ class RunBuilder {
   std::unique_ptr<RunBuilder> body_;
   size_t depth_ = 0;
   std::string graph_name_;  // of the body under record here, for messages
+  bool verify_replays_ = false;
   bool recording_ = false;  // a body of this builder's is called right now
   const run::GraphSignature* signature_ = nullptr;
   std::vector<Tensor> boundary_;  // of the outer builder, by number

@@ -133,10 +133,14 @@ void RunState::Bind(const Orchestration& orchestration, ArgList args, const Prog
   since.wall = begun_;
 
   builder.Begin(&context_->image, parameters_.serial, parameters_.heap, args, program,
-                parameters_.host_views);
+                parameters_.host_views, parameters_.options.verify_replays);
   EndPhase(Phase::args, &since, 0);
 
-  builder.Orchestrate(orchestration);
+  if (program != nullptr && program->replayable) {
+    builder.OrchestrateReplayable(*program, args);
+  } else {
+    builder.Orchestrate(orchestration);
+  }
   EndPhase(Phase::host_orch, &since, 0);
 
   // Places on the device: the image, then staged arguments, then the graph heap.

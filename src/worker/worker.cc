@@ -170,6 +170,11 @@ std::unique_ptr<RunState> WorkerImpl::Launch(const Orchestration& orchestration,
   if (program != nullptr) {
     CheckProgram(*program);
     CheckSignature(*program, args);
+    std::lock_guard lock(mutex_);
+    if (program->replayable && !loaded_.contains(program)) {
+      Fail(ErrorCode::invalid_argument,
+           "program '{}' is replayable, so a worker must load it before it runs it", program->name);
+    }
   }
   RunParameters parameters;
   do {  // 0 marks what belongs to no run
@@ -202,6 +207,10 @@ std::unique_ptr<RunState> WorkerImpl::Launch(const Orchestration& orchestration,
 
 const Program& WorkerImpl::Load(const Program& program) {
   CheckProgram(program);
+  {
+    std::lock_guard lock(mutex_);
+    loaded_.insert(&program);
+  }
   return program;
 }
 

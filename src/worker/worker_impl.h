@@ -84,7 +84,8 @@ class WorkerImpl final : public ContextOwner {
   // Both have room for all contexts there are, so that a run that ends can always return its own.
   std::vector<std::unique_ptr<RunContext>> contexts_;
   std::vector<Quarantined> quarantined_;
-  size_t taken_ = 0;                         // contexts that runs have
+  size_t taken_ = 0;  // contexts that runs have
+  std::unordered_set<const Program*> loaded_;
   std::unordered_set<RunState*> in_flight_;  // submitted and not finished
 };
 

@@ -349,6 +349,80 @@ TEST_P(GraphsTest, ASmallBudgetEvictsWhatNoRunUses) {
   EXPECT_EQ(run(2), 1u);
 }
 
+// Whole runs.
+
+void LoopOrchestration(Orchestrator& o, const Args& args) {
+  int64_t times = o.get_tensor_data<int32_t>(args.tensor(1), {0});
+  for (int64_t i = 0; i < times; ++i) {
+    o.submit(mix, {inout(args.tensor(0)), args.bound_scalar<uint64_t>(0)});
+  }
+}
+
+Program LoopProgram() {
+  return {.name = "loop",
+          .summary = "mixes as often as a tensor says",
+          .orchestration = LoopOrchestration,
+          .signature = {{.direction = Direction::inout, .dtype = DType::u64, .rank = 1},
+                        {.direction = Direction::in, .dtype = DType::i32, .rank = 1},
+                        {.direction = Direction::scalar, .dtype = DType::u64}},
+          .kernels = {mix},
+          .replayable = true};
+}
+
+TEST_P(GraphsTest, AReplayableProgramIsOneTaskWhileWhatItLookedAtIsTheSame) {
+  Program program = LoopProgram();
+  worker_.load(program);
+  uint64_t expected = 1;
+  auto run = [&](int32_t times, uint64_t scalar) {
+    std::vector<int32_t> count{times};
+    RunReport report = worker_.run(program, {inout(x_), in(count), scalar});
+    for (int32_t i = 0; i < times; ++i) expected = 3 * expected + scalar;
+    EXPECT_EQ(x_, Values(kSize, expected));
+    EXPECT_EQ(report.graph.tasks, 1u);
+    EXPECT_EQ(report.graph.replays, 1u);
+    EXPECT_EQ(report.graph.blocks, static_cast<uint64_t>(times));
+    return report.graph.definitions_recorded;
+  };
+  EXPECT_EQ(run(3, 5), 1u);
+  EXPECT_EQ(run(3, 6), 0u);
+  EXPECT_EQ(run(2, 6), 1u);
+  EXPECT_EQ(run(3, 7), 0u);
+}
+
+TEST_P(GraphsTest, AReplayableProgramMustBeLoaded) {
+  Program program = LoopProgram();
+  std::vector<int32_t> count{1};
+  try {
+    worker_.run(program, {inout(x_), in(count), uint64_t{1}});
+    FAIL() << "nothing thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    EXPECT_THAT(error.message(), HasSubstr("load"));
+  }
+}
+
+int hidden_state = 0;
+
+TEST_P(GraphsTest, VerifyFindsABodyThatDependsOnMore) {
+  auto body = [](Orchestrator& o, const Args& args) {
+    for (int i = 0; i <= hidden_state; ++i) o.submit(mix, {inout(args.tensor(0)), uint64_t{1}});
+  };
+  auto orchestration = [&](Orchestrator& o, const Args& args) {
+    o.submit_graph("hidden", body, {inout(args.tensor(0))});
+  };
+  hidden_state = 0;
+  RunOptions verify{.verify_replays = true};
+  for (int i = 0; i < 2; ++i) worker_.run(orchestration, {inout(x_)}, verify);
+  hidden_state = 1;
+  try {
+    worker_.run(orchestration, {inout(x_)}, verify);
+    FAIL() << "nothing thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::mismatch);
+    EXPECT_THAT(error.message(), HasSubstr("graph 'hidden' gave 1 tasks"));
+  }
+}
+
 // What a body must not do.
 
 using Body = void (*)(Orchestrator&, const Args&);
