@@ -135,7 +135,11 @@ class Args {
   size_t tensors() const { return tensors_.size(); }
   size_t scalars() const { return scalars_.size(); }
   /// Tensor argument `i`. Throws `Error{out_of_range}`.
-  const Tensor& tensor(size_t i) const;
+  const Tensor& tensor(size_t i) const {
+    if (i >= tensors_.size()) [[unlikely]]
+      FailTensor(i);
+    return tensors_[i];
+  }
   /// Scalar argument `i` (numbered apart from tensors). `T` must be the type that was passed.
   template <Element T>
   T scalar(size_t i) const {
@@ -161,6 +165,7 @@ class Args {
     mutable bool looked_at = false;  // by a body, which then is for this value
     uint32_t bound = 0;              // 1 + its number on the boundary of the graph under record
   };
+  [[noreturn]] void FailTensor(size_t i) const;
   void CheckScalar(size_t i, DType dtype) const;
   uint64_t ScalarBits(size_t i, DType dtype) const;
   std::vector<Tensor> tensors_;

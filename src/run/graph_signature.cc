@@ -77,54 +77,37 @@ void GraphSignature::MakePlaces(std::span<const Tensor* const> tensors) {
 }
 
 GraphSignature::Order GraphSignature::Compare(const Position* positions) const {
-  // The places are what this signature says of slots, so it is enough to compare these.
-  Position before{};
-  uint32_t slot = ~uint32_t{0};
-  uint64_t begin = 0;
+  // The places are what this signature says of slots, so it is enough to compare these. Positions
+  // are read field by field: they were just written so.
+  constexpr uint32_t kNone = ~uint32_t{0};
+  uint32_t slot = kNone, buffer = 0;
+  uint64_t slot_begin = 0, begin = 0;
   for (uint32_t t : order_) {
-    const Position& now = positions[t];
+    uint32_t its_buffer = positions[t].buffer;
+    uint64_t its_begin = positions[t].begin;
     const Place& place = places_[t];
-    if (slot == ~uint32_t{0}) {
-      slot = place.slot;
-      begin = now.begin;
-    } else if (now < before) {
+    if (slot != kNone && (its_buffer < buffer || (its_buffer == buffer && its_begin < begin))) {
       return Order::other;
-    } else if (place.slot != slot) {
+    }
+    if (place.slot != slot) {
       // A new slot: it must not overlap the one before.
-      if (now.buffer == before.buffer && now.begin < begin + slots_[slot].bytes) {
+      if (slot != kNone && its_buffer == buffer && its_begin < slot_begin + slots_[slot].bytes) {
         return Order::differs;
       }
       slot = place.slot;
-      begin = now.begin;
-    } else if (now.buffer != before.buffer || now.begin - begin != place.offset) {
+      slot_begin = its_begin;
+    } else if (its_buffer != buffer || its_begin - slot_begin != place.offset) {
       return Order::differs;
     }
-    before = now;
+    buffer = its_buffer;
+    begin = its_begin;
   }
   return Order::same;
 }
 
-/// Directions, types, shapes and strides.
-bool GraphSignature::SameViews(ArgList args, std::vector<uint32_t>* layouts) const {
-  size_t tensor = 0, scalar = 0;
-  for (size_t i = 0; i < args.size(); ++i) {
-    const Arg& arg = args[i];
-    if (arg.direction() != directions_[i]) return false;
-    if (arg.is_scalar()) {
-      if (arg.dtype() != scalars_[scalar++]) return false;
-    } else if (!Same(tensors_[tensor++], arg)) {
-      return false;
-    }
-  }
-  layouts->clear();
-  for (const Arg& arg : args) {
-    layouts->push_back(arg.is_scalar() ? 0 : TensorAccess::Layout(arg.tensor()));
-  }
-  return true;
-}
-
 bool GraphSignature::Matches(ArgList args, std::vector<uint32_t>* layouts) const {
   if (args.size() != directions_.size()) return false;
+  if (layouts->size() != args.size()) layouts->assign(args.size(), 0);
   Position few[kFewTensors];
   std::vector<Position> many;
   Position* positions = few;
@@ -132,26 +115,24 @@ bool GraphSignature::Matches(ArgList args, std::vector<uint32_t>* layouts) const
     many.resize(tensors_.size());
     positions = many.data();
   }
-  // Views are the same where the layouts have the same numbers; else they are compared as such.
-  bool same_layouts = layouts->size() == args.size();
-  Position* position = positions;
+  size_t tensors = 0;
   for (size_t i = 0; i < args.size(); ++i) {
     const Arg& arg = args[i];
+    if (arg.direction() != directions_[i]) return false;
     if (arg.is_scalar()) {
-      same_layouts = same_layouts && directions_[i] == Direction::scalar &&
-                     arg.dtype() == scalars_[i - static_cast<size_t>(position - positions)];
+      if (arg.dtype() != scalars_[i - tensors]) return false;
       continue;
     }
     const Tensor& tensor = arg.tensor();
-    if (directions_[i] == Direction::scalar) return false;
-    position->begin = TensorAccess::Offset(tensor);
-    position->buffer = TensorAccess::Buffer(tensor);
-    ++position;
     uint32_t layout = TensorAccess::Layout(tensor);
-    same_layouts =
-        same_layouts && layout != 0 && layout == (*layouts)[i] && arg.direction() == directions_[i];
+    if (layout == 0 || layout != (*layouts)[i]) [[unlikely]] {
+      if (!Same(tensors_[tensors], arg)) return false;
+      (*layouts)[i] = layout;
+    }
+    positions[tensors].begin = TensorAccess::Offset(tensor);
+    positions[tensors].buffer = TensorAccess::Buffer(tensor);
+    ++tensors;
   }
-  if (!same_layouts && !SameViews(args, layouts)) return false;
   Order order = Compare(positions);
   if (order != Order::other) return order == Order::same;
   // Slots in another order are numbered in another order, which makes no other graph; but tensors

@@ -23,7 +23,7 @@ class GraphSignature {
   explicit GraphSignature(ArgList args);
 
   /// Whether a submission with these arguments has this signature. `layouts` remembers the numbers
-  /// of the tensors' layouts in this run: empty at first, and then as the last match left it. Takes
+  /// that layouts have in this run: empty at first, and then as the last call left it. Takes
   /// some ns a tensor and allocates nothing when tensors lie in the order they were recorded in.
   bool Matches(ArgList args, std::vector<uint32_t>* layouts) const;
 
@@ -50,15 +50,11 @@ class GraphSignature {
   struct Position {  // of a tensor, in a run
     uint64_t begin;
     uint32_t buffer;
-    bool operator<(const Position& other) const {
-      return buffer != other.buffer ? buffer < other.buffer : begin < other.begin;
-    }
   };
   enum class Order { same, other, differs };
   /// Whether the tensors lie as this signature says: yes, no, or they are in another order than
   /// when it was made.
   Order Compare(const Position* positions) const;
-  bool SameViews(ArgList args, std::vector<uint32_t>* layouts) const;
   void MakePlaces(std::span<const Tensor* const> tensors);
 
   struct View {  // of a tensor

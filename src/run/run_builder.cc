@@ -324,11 +324,8 @@ Predicate when(const Tensor& tensor, std::initializer_list<int64_t> index, Compa
   return {element, compare, constant};
 }
 
-const Tensor& Args::tensor(size_t i) const {
-  if (i >= tensors_.size()) {
-    Fail(ErrorCode::out_of_range, "tensor argument {} of a run with {}", i, tensors_.size());
-  }
-  return tensors_[i];
+void Args::FailTensor(size_t i) const {
+  Fail(ErrorCode::out_of_range, "tensor argument {} of a run with {}", i, tensors_.size());
 }
 
 uint64_t Args::ScalarBits(size_t i, DType dtype) const {
