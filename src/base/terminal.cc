@@ -1,5 +1,6 @@
 #include "base/terminal.h"
 
+#include <cstdio>
 #include <cstdlib>
 #include <string_view>
 #include <sys/ioctl.h>
@@ -21,6 +22,11 @@ int TerminalColumns(int descriptor) {
   winsize size{};
   bool known = ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
   return known ? size.ws_col : 100;
+}
+
+void WriteError(std::string_view text) noexcept {
+  std::fwrite(text.data(), 1, text.size(), stderr);
+  std::fflush(stderr);
 }
 
 }  // namespace precast

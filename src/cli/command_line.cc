@@ -1,5 +1,6 @@
 #include "cli/command_line.h"
 
+#include "base/current_error.h"
 #include "base/terminal.h"
 #include "cli/bench_command.h"
 #include "cli/list_command.h"
@@ -44,7 +45,7 @@ std::string Indented(std::string text) {
 void PrintError(std::string_view message, std::string_view hint) {
   std::string_view red = UseColor(STDERR_FILENO) ? "\x1b[31m" : "";
   std::string_view plain = red.empty() ? "" : "\x1b[0m";
-  fmt::print(stderr, "{}precast:{} {}{}\n", red, plain, Indented(std::string(message)), hint);
+  WriteError(fmt::format("{}precast:{} {}{}\n", red, plain, Indented(std::string(message)), hint));
 }
 
 std::vector<std::string> OptionNames(const CLI::App& app) {
@@ -169,7 +170,7 @@ int Dispatch(const std::vector<std::string>& args, const Programs& programs, Out
     throw Error(ErrorCode::usage, error.what());
   }
   if (!version) {
-    fmt::print(stderr, "{}", app.help());
+    WriteError(app.help());
     return kUsage;
   }
   output.Write(fmt::format("precast {}\n", Version()));
@@ -191,8 +192,8 @@ int Main(const std::vector<std::string>& args, const Programs& programs) {
     }
     PrintError(error.message(), ". See " + help_line);
     return kUsage;
-  } catch (const std::exception& error) {
-    PrintError(error.what(), "");
+  } catch (...) {
+    PrintError(CurrentError(ErrorCode::internal, "").message(), "");
     return kFailure;
   }
 }

@@ -1,5 +1,6 @@
 #include "cli/job.h"
 
+#include "base/current_error.h"
 #include "base/log.h"
 #include "base/units.h"
 #include "cli/names.h"
@@ -33,7 +34,9 @@ namespace {
 // What a case does not find, a file above all, the user named wrongly.
 std::unique_ptr<CaseRun> Make(const Case& kase, const CaseContext& context) {
   try {
-    return kase.make(context);
+    std::unique_ptr<CaseRun> run = kase.make(context);
+    if (run == nullptr) Fail(ErrorCode::orchestration, "its maker gave no case to run");
+    return run;
   } catch (const Error& error) {
     if (error.code() != ErrorCode::not_found) throw;
     throw Error(ErrorCode::usage, error.message(), error.location());
@@ -65,6 +68,9 @@ JobResult RunRounds(Worker& worker, const Program& program, const Case& kase, co
   if (check) {
     progress.Show("checking the results");
     result.golden = run->Check();
+    if (!result.golden->pass && result.golden->detail.empty()) {
+      result.golden->detail = fmt::format("max abs error {}", result.golden->max_abs_err);
+    }
   }
   progress.Pause();
   if (const std::string* text = run->Text()) result.text = *text;
@@ -84,8 +90,9 @@ JobResult RunJob(Worker& worker, const Program& program, const Case& kase, const
   } catch (const std::bad_alloc&) {
     Fail(ErrorCode::out_of_memory, "{}, case {}: host memory is exhausted", program.name,
          kase.name);
-  } catch (const std::exception& exception) {
-    Fail(ErrorCode::orchestration, "{}, case {}: {}", program.name, kase.name, exception.what());
+  } catch (...) {
+    throw CurrentError(ErrorCode::orchestration,
+                       fmt::format("{}, case {}: ", program.name, kase.name));
   }
 }
 

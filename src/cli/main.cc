@@ -24,7 +24,10 @@ void ReserveStandardStreams() {
 
 int main(int argc, char** argv) {
   ReserveStandardStreams();
-  signal(SIGPIPE, SIG_IGN);  // a closed pipe is a write error like any other: reported, exit 1
+  // A closed pipe and a limit on the size of files are write errors like any other: reported,
+  // exit 1.
+  signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);
   std::vector<std::string> args(argv + (argc > 0 ? 1 : 0), argv + argc);
   return precast::cli::Main(args, precast::examples::Examples());
 }

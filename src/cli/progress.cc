@@ -58,8 +58,7 @@ void Progress::Draw() {
       std::string line = fmt::format("precast: {} ({:.1f} s)", what_,
                                      std::chrono::duration<double>(elapsed).count());
       line.resize(std::min(line.size(), static_cast<size_t>(TerminalColumns(STDERR_FILENO) - 1)));
-      fmt::print(stderr, "\r\x1b[K{}", line);
-      std::fflush(stderr);
+      WriteError(fmt::format("\r\x1b[K{}", line));
       drawn_ = true;
     }
     changed_.wait_for(lock, kRedraw);
@@ -69,8 +68,7 @@ void Progress::Draw() {
 
 void Progress::Clear() {
   if (!std::exchange(drawn_, false)) return;
-  fmt::print(stderr, "\r\x1b[K");
-  std::fflush(stderr);
+  WriteError("\r\x1b[K");
 }
 
 }  // namespace precast::cli

@@ -24,8 +24,9 @@ bool Lists(std::string_view list, std::string_view name) {
 
 uint32_t KernelRegistry::Index(const Kernel& kernel) {
   if (kernel.name == nullptr || kernel.function == nullptr) {
-    precast::Fail(ErrorCode::invalid_argument, "kernel '{}' has no function",
-                  kernel.name == nullptr ? "" : kernel.name);
+    precast::Fail(ErrorCode::invalid_argument, "kernel '{}' has no {}",
+                  kernel.name == nullptr ? "" : kernel.name,
+                  kernel.function == nullptr ? "function" : "name");
   }
   std::string_view platforms = kernel.platforms == nullptr ? "" : kernel.platforms;
   if (!platforms.empty() && !Lists(platforms, platform_)) {

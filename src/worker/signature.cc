@@ -71,6 +71,13 @@ void CheckSignature(const Program& program, ArgList args) {
   }
 }
 
+void CheckTimeout(std::chrono::nanoseconds timeout) {
+  if (timeout.count() < 0) {
+    Fail(ErrorCode::invalid_argument, "a kernel timeout of {} ms (0, no limit, or more allowed)",
+         std::chrono::duration<double, std::milli>(timeout).count());
+  }
+}
+
 void CheckThreads(int threads) {
   constexpr int kMaxThreads = 256;
   if (threads < 1 || threads > kMaxThreads) {

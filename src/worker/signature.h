@@ -6,6 +6,8 @@
 #include <precast/argument.h>
 #include <precast/program.h>
 
+#include <chrono>
+
 namespace precast::detail {
 
 /// Throws `invalid_argument` when the program lacks a part or its parts contradict each other.
@@ -17,5 +19,6 @@ void CheckSignature(const Program& program, ArgList args);
 
 /// Throws `invalid_argument` outside 1 … 256.
 void CheckThreads(int threads);
+void CheckTimeout(std::chrono::nanoseconds timeout);
 
 }  // namespace precast::detail

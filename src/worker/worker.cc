@@ -185,6 +185,7 @@ std::unique_ptr<RunState> WorkerImpl::Launch(const Orchestration& orchestration,
   CheckThreads(parameters.threads);
   parameters.heap = options.heap.value_or(options_.heap);
   parameters.kernel_timeout = options.kernel_timeout.value_or(options_.kernel_timeout);
+  CheckTimeout(parameters.kernel_timeout);
   parameters.caller_waits = caller_waits;
   parameters.assumed = assumed_;
   parameters.host_views = options.host_views.value_or(options_.host_views);

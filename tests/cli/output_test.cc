@@ -64,6 +64,25 @@ TEST(CommandOutput, AClosedStreamIsAFailure) {
   EXPECT_EQ(Precast(kRun, {.err = Stream::closed}).exit_code, 0);
 }
 
+// There is nowhere to say it, but the exit code still does.
+TEST(CommandOutput, StandardErrorMayFail) {
+  for (Stream err : {Stream::full_disk, Stream::closed}) {
+    EXPECT_EQ(Precast({"fly"}, {.err = err}).exit_code, 2);
+    EXPECT_EQ(Precast({}, {.err = err}).exit_code, 2);
+    EXPECT_EQ(Precast({"run", kProbe, "--mode", "make"}, {.err = err}).exit_code, 1);
+    EXPECT_EQ(Precast(kRun, {.out = Stream::full_disk, .err = err}).exit_code, 1);
+  }
+}
+
+TEST(CommandOutput, WhateverAProgramThrowsIsAFailure) {
+  Outcome outcome = Precast({"run", kProbe, "--mode", "number"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("not a std::exception"));
+  outcome = Precast({"run", kProbe, "--mode", "null"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("no case to run"));
+}
+
 TEST(CommandOutput, ALongJobEndsWhenNobodyReads) {
   Outcome outcome =
       Precast({"run", "qwen3", "--tokens", "1000", "--context", "64", "--golden", "skip"},

@@ -26,6 +26,7 @@ class Probe : public CaseRun {
  public:
   explicit Probe(const CaseContext& context) : mode_(context.params.Text("mode")), x_(16) {
     if (mode_ == "make") throw std::runtime_error("no case today");
+    if (mode_ == "number") throw 7;
   }
 
   std::vector<Arg> Args(int /*round*/) override {
@@ -53,6 +54,9 @@ PRECAST_PROGRAM(cli_probe) {
                         {Direction::scalar, DType::boolean, 0, "fail"}},
           .kernels = {set_or_throw},
           .cases = {{"default", "16 elements",
-                     [](const CaseContext& context) { return std::make_unique<Probe>(context); }}},
-          .params = {{"mode", "pass", "pass, golden, kernel, make or slow"}}};
+                     [](const CaseContext& context) -> std::unique_ptr<CaseRun> {
+                       if (context.params.Text("mode") == "null") return nullptr;
+                       return std::make_unique<Probe>(context);
+                     }}},
+          .params = {{"mode", "pass", "pass, golden, kernel, make, number, null or slow"}}};
 }
