@@ -121,6 +121,7 @@ void RunCommand::Declare(CLI::App& app, const std::vector<std::string>& args) {
             "How to read device memory:");
   app.add_option("--host-view-budget", host_view_budget_, "Bytes of host views at a time [1 GiB]")
       ->type_name("BYTES");
+  AddChoice(app, "--upload", upload_, {"one", "per-submission"}, "How graphs reach the device:");
   app.add_flag("--oracle", oracle_, "Run tasks one by one in the order of submission");
   AddChoice(app, "--log-level", log_level_, {"trace", "debug", "info", "warn", "error", "off"},
             "Messages to show:");
@@ -258,6 +259,7 @@ int RunCommand::Run(Output& output) {
                                       : host_views_ == "rebuild" ? HostViewPolicy::rebuild
                                                                  : HostViewPolicy::cache,
                         .host_view_budget = host_view_budget_,
+                        .upload = upload_ == "one" ? UploadMode::one : UploadMode::per_submission,
                         .log_level = log_level_};
   JobNames names{program_->name, kase.name, platform_};
   if (oracle_) names.execution = "oracle";

@@ -55,6 +55,7 @@ class RunCommand : public Command {
   std::string log_level_ = "warn";
   std::string heap_ = "256M";
   std::string host_views_ = "cache";
+  std::string upload_ = "one";
   uint64_t host_view_budget_ = WorkerOptions().host_view_budget;
   int rounds_ = 0;
   int threads_ = 0;
