@@ -29,7 +29,7 @@ std::string Succeed(const std::vector<std::string>& args) {
 TEST(Help, OfTheCommand) {
   std::string help = Succeed({"--help"});
   for (const char* part :
-       {"run", "list", "bench", "--version", "Examples:", "precast run vector_add"}) {
+       {"run", "list", "bench", "ab ", "--version", "Examples:", "precast run vector_add"}) {
     EXPECT_THAT(help, HasSubstr(part));
   }
   EXPECT_EQ(Succeed({"-h"}), help);
@@ -40,7 +40,7 @@ TEST(Help, OfRun) {
   for (const char* part :
        {"vector_add, bgemm, paged_attention, qwen3", "--platform", "--case", "--rounds", "--set",
         "--threads", "1 to 256", "--heap", "--report", "--golden", "--skip-device-run", "--oracle",
-        "--log-level", "Examples:", "Exit code:"}) {
+        "--log-level", "--upload", "per-submission", "Examples:", "Exit code:"}) {
     EXPECT_THAT(help, HasSubstr(part));
   }
 }
@@ -58,6 +58,14 @@ TEST(Help, OfAProgramHasItsParametersAndCases) {
 TEST(Help, OfProbe) {
   std::string help = Succeed({"probe", "--help"});
   for (const char* part : {"--platform", "--budget-us", "--json", "Break-even", "Examples:"}) {
+    EXPECT_THAT(help, HasSubstr(part));
+  }
+}
+
+TEST(Help, OfAb) {
+  std::string help = Succeed({"ab", "--help"});
+  for (const char* part : {"--a ", "--bin-b", "--segments", "--rounds", "--trim", "--json",
+                           "not resolved", "Examples:"}) {
     EXPECT_THAT(help, HasSubstr(part));
   }
 }
