@@ -97,15 +97,19 @@ Task RunBuilder::SubmitGraph(GraphKey key, const GraphBody& body, std::string_vi
 
 RunBuilder::Family& RunBuilder::FamilyOf(std::string_view name) {
   auto found = families_.find(name);
-  if (found != families_.end()) [[likely]]
+  if (found != families_.end() && found->second->claimed) [[likely]]
     return *found->second;
-  auto family = std::make_unique<Family>();
-  family->family = device_.definitions->Claim(name, &family->variants);
-  family->definitions.assign(family->variants.size(), kNoDefinition);
-  family->earlier = family->variants.size();
-  figures_.variants += family->variants.size();
-  std::string_view key = family->family->name;
-  return *families_.emplace(key, std::move(family)).first->second;
+  std::unique_ptr<Family> made;
+  if (found == families_.end()) made = std::make_unique<Family>();
+  Family& family = made ? *made : *found->second;
+  family.family = device_.definitions->Claim(name, &family.variants);
+  family.claimed = true;
+  if (made) families_.emplace(family.family->name, std::move(made));
+  claimed_.push_back(&family);
+  family.definitions.assign(family.variants.size(), kNoDefinition);
+  family.earlier = family.variants.size();
+  figures_.variants += family.variants.size();
+  return family;
 }
 
 /// The variant that a submission may replay; the number of variants if there is none.
@@ -322,8 +326,12 @@ uint64_t RunBuilder::UploadDefinitions(device::PinnedArena& arena) {
 }
 
 void RunBuilder::EndGraphs() {
-  for (auto& [name, family] : families_) device_.definitions->Release(family->variants);
-  families_.clear();
+  for (Family* family : claimed_) {
+    device_.definitions->Release(family->variants);
+    family->variants.clear();
+    family->claimed = false;
+  }
+  claimed_.clear();
   definitions_.clear();
 }
 
