@@ -4,6 +4,7 @@
 const precast::Program& precast_program_vector_add();
 const precast::Program& precast_program_bgemm();
 const precast::Program& precast_program_paged_attention();
+const precast::Program& precast_program_qwen3_14b_decode();
 const precast::Program& precast_program_qwen3();
 
 namespace precast::examples {
@@ -11,7 +12,7 @@ namespace precast::examples {
 const std::vector<const Program*>& Examples() {
   static const std::vector<const Program*> programs = {
       &precast_program_vector_add(), &precast_program_bgemm(), &precast_program_paged_attention(),
-      &precast_program_qwen3()};
+      &precast_program_qwen3_14b_decode(), &precast_program_qwen3()};
   return programs;
 }
 

@@ -94,7 +94,7 @@ std::unique_ptr<Worker> MakeWorker(const WorkerOptions& options) {
 void RunCommand::Declare(CLI::App& app, const std::vector<std::string>& args) {
   std::string names;
   for (const Program* program : programs_) names += program->name + ", ";
-  app.add_option("PROGRAM", program_name_, names + "or the path of a .so")->type_name("");
+  app.add_option("PROGRAM", program_name_, names + "or a .so")->type_name("");
   app.add_option("--platform", platform_, "Chip to run on, see precast list [cpu]")
       ->type_name("NAME");
   app.add_option("--case", case_name_, "Inputs to run with [the program's first case]")

@@ -38,9 +38,10 @@ TEST(Help, OfTheCommand) {
 TEST(Help, OfRun) {
   std::string help = Succeed({"run", "--help"});
   for (const char* part :
-       {"vector_add, bgemm, paged_attention, qwen3", "--platform", "--case", "--rounds", "--set",
-        "--threads", "1 to 256", "--heap", "--report", "--golden", "--skip-device-run", "--oracle",
-        "--log-level", "--upload", "per-submission", "Examples:", "Exit code:"}) {
+       {"vector_add, bgemm, paged_attention, qwen3_14b_decode, qwen3", "--platform", "--case",
+        "--rounds", "--set", "--threads", "1 to 256", "--heap", "--report", "--golden",
+        "--skip-device-run", "--oracle", "--log-level", "--upload", "per-submission",
+        "Examples:", "Exit code:"}) {
     EXPECT_THAT(help, HasSubstr(part));
   }
 }
@@ -78,8 +79,8 @@ TEST(Version, IsOneLine) {
 
 TEST(List, ShowsProgramsCasesParametersAndPlatforms) {
   std::string list = Succeed({"list"});
-  for (const char* part : {"vector_add", "bgemm", "paged_attention", "qwen3", "Case1", "ragged",
-                           "--prompt", "cpu", "a2a3sim", "a5sim", "host view",
+  for (const char* part : {"vector_add", "bgemm", "paged_attention", "qwen3_14b_decode", "qwen3",
+                           "Case1", "ragged", "--prompt", "cpu", "a2a3sim", "a5sim", "host view",
                            "Modelled driver calls", "assumed: all", "assumed: per byte"}) {
     EXPECT_THAT(list, HasSubstr(part));
   }
@@ -99,7 +100,8 @@ TEST(List, AsOneDocument) {
     platforms.insert(platform["name"].get<std::string>());
     EXPECT_GT(platform["memory_bytes"].get<uint64_t>(), 0u);
   }
-  EXPECT_EQ(programs, (std::set<std::string>{"vector_add", "bgemm", "paged_attention", "qwen3"}));
+  EXPECT_EQ(programs, (std::set<std::string>{"vector_add", "bgemm", "paged_attention",
+                                             "qwen3_14b_decode", "qwen3"}));
   EXPECT_EQ(platforms, (std::set<std::string>{"cpu", "a2a3sim", "a5sim"}));
   for (const Json& platform : json["platforms"]) {
     if (platform["name"] == "a2a3sim") {
