@@ -17,6 +17,7 @@
 const precast::Program& precast_program_vector_add();
 const precast::Program& precast_program_bgemm();
 const precast::Program& precast_program_paged_attention();
+const precast::Program& precast_program_qwen3_14b_decode();
 
 namespace precast::examples {
 namespace {
@@ -47,7 +48,8 @@ std::vector<Example> Examples() {
           {precast_program_paged_attention, "grow_child_memory", {{"reads", "element"}}},
           {precast_program_paged_attention, "ragged", {{"reads", "element"}}},
           {precast_program_paged_attention, "ragged", {{"reads", "table"}}},
-          {precast_program_paged_attention, "Case2", {{"batch", "1"}}}};
+          {precast_program_paged_attention, "Case2", {{"batch", "1"}}},
+          {precast_program_qwen3_14b_decode, "default", {{"scale", "small"}}}};
 }
 
 std::vector<RunOptions> Modes() {
@@ -136,7 +138,8 @@ INSTANTIATE_TEST_SUITE_P(All, ExampleTest,
 TEST(ExampleCheck, FailsWhenNothingRan) {
   Worker worker;
   for (const Example& example : Examples()) {
-    if (!example.settings.empty()) continue;
+    bool decodes = example.program == precast_program_qwen3_14b_decode;
+    if (!example.settings.empty() && !decodes) continue;
     auto run = MakeCase(example, worker);
     worker.run(example.program(), run->Args(0), {.skip_device_run = true});
     GoldenResult golden = run->Check();

@@ -178,8 +178,6 @@ class Layer {
   const Tensor& x_;
 };
 
-void SubmitLayer(Orchestrator& o, const Args& args, bool empty) { Layer(o, args, empty).Submit(); }
-
 void Check(Orchestrator& o, const Args& args) {
   const Tensor& pool = args.tensor(argument::keys);
   const Tensor& hidden = args.tensor(argument::output_norm);
@@ -200,6 +198,8 @@ void Check(Orchestrator& o, const Args& args) {
 }
 
 }  // namespace
+
+void SubmitLayer(Orchestrator& o, const Args& args, bool empty) { Layer(o, args, empty).Submit(); }
 
 void Decode(Orchestrator& o, const Args& args) {
   Check(o, args);

@@ -71,6 +71,12 @@ inline constexpr int64_t kSplits = 4;        // of the block table's columns, in
 
 void Decode(Orchestrator& o, const Args& args);
 
+/// The body of the graph that is recorded: 277 tasks for 40 query and 8 KV heads. `args`: what
+/// argument::Layer names, keys and values [pool, block, kv_heads, dim] (inout), hidden state
+/// f32 [batch, hidden] (inout), block_table, lengths, slots i32 [batch], cosine and sine
+/// f32 [batch, dim / 2]; eps.
+void SubmitLayer(Orchestrator& o, const Args& args, bool empty);
+
 /// The signature of the arguments above.
 std::vector<ArgSpec> DecodeSignature();
 

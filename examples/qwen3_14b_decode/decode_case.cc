@@ -255,9 +255,8 @@ std::vector<Case> DecodeCases() {
 }
 
 std::vector<ParamSpec> DecodeParams() {
-  return {{"scale", "full",
-           "full: the sizes of the model, to build and send; small: narrow, to execute and check"},
-          {"kernels", "real", "empty: kernels that do nothing, to execute the graph of any scale"}};
+  return {{"scale", "full", "full: real sizes, not executed; small: executed and checked"},
+          {"kernels", "real", "empty: they do nothing, so that every scale can be executed"}};
 }
 
 }  // namespace precast::qwen3_14b

@@ -35,6 +35,13 @@ enum class HostViewPolicy : uint8_t {
   copy,     ///< with one device copy per access
 };
 
+/// How what a run tells the device travels there; results are the same.
+enum class UploadMode : uint8_t {
+  one,             ///< all of it in one copy
+  per_submission,  ///< each submission of a recorded graph in memory and a copy of its own, before
+                   ///< that one: what `one` saves
+};
+
 struct WorkerOptions {
   std::string platform = "cpu";   ///< "cpu", "a2a3sim", "a2a3sim:host_page=64k", "a5sim"
   int threads = 0;                ///< that execute kernels; 0: one per processor; at most 256
@@ -49,6 +56,7 @@ struct WorkerOptions {
   /// Recorded graphs that are kept: past it, the least recently used go that no run uses.
   Bytes definition_budget = Bytes{256} << 20;
   uint64_t max_definitions = 4096;
+  UploadMode upload = UploadMode::one;
   /// Of messages on standard error: "trace", "debug", "info", "warn", "error" or "off".
   std::string log_level = "warn";
 };
@@ -62,6 +70,7 @@ struct RunOptions {
   /// Record each graph again when it is replayed, and fail the run when the recording differs: its
   /// body then depends on more than its arguments. Always on in builds with checks.
   bool verify_replays = false;
+  std::optional<UploadMode> upload;
   bool skip_device_run = false;  ///< build and send, but execute nothing and copy nothing back
   bool measure_kernels = false;  ///< fill RunReport::in_kernels_us
   bool oracle = false;           ///< run tasks one by one in submission order, on one thread

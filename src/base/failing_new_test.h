@@ -1,5 +1,5 @@
 // FailNew: makes one chosen allocation with `new` fail, for tests that ask, for every n, what
-// happens when the n-th one does.
+// happens when the n-th one does. CountNew counts them.
 //
 //   FailNew fail(3);
 //   worker.run(...);         // its third allocation on this thread throws std::bad_alloc
@@ -30,6 +30,16 @@ class FailNew {
   FailNew& operator=(const FailNew&) = delete;
 
   bool struck() const;
+};
+
+/// Allocations with `new` that this thread made since then; 0 always unless FailNew::kWorks.
+class CountNew {
+ public:
+  CountNew();
+  uint64_t count() const;
+
+ private:
+  uint64_t before_;
 };
 
 }  // namespace precast::test

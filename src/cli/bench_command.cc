@@ -2,6 +2,7 @@
 
 #include "cli/names.h"
 #include "cli/output.h"
+#include "cli/subprocess.h"
 
 #include <precast/error.h>
 
@@ -21,10 +22,7 @@ const std::vector<std::string> kSuites = {"submit", "execute", "run", "hostview"
 
 /// Where precast-bench lies if it was built: beside this executable.
 std::string BenchPath() {
-  std::error_code error;
-  std::filesystem::path command = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (error) Fail(ErrorCode::io, "cannot read /proc/self/exe: {}", error.message());
-  return (command.parent_path() / "precast-bench").string();
+  return (std::filesystem::path(OwnPath()).parent_path() / "precast-bench").string();
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include "base/current_error.h"
 #include "base/terminal.h"
+#include "cli/ab_command.h"
 #include "cli/bench_command.h"
 #include "cli/list_command.h"
 #include "cli/names.h"
@@ -137,6 +138,7 @@ int Dispatch(const std::vector<std::string>& args, const Programs& programs, Out
   std::vector<std::unique_ptr<Command>> commands;
   commands.push_back(std::make_unique<RunCommand>(programs));
   commands.push_back(std::make_unique<ListCommand>(programs));
+  commands.push_back(std::make_unique<AbCommand>());
   commands.push_back(std::make_unique<ProbeCommand>());
   commands.push_back(std::make_unique<BenchCommand>());
 

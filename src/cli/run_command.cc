@@ -94,7 +94,7 @@ std::unique_ptr<Worker> MakeWorker(const WorkerOptions& options) {
 void RunCommand::Declare(CLI::App& app, const std::vector<std::string>& args) {
   std::string names;
   for (const Program* program : programs_) names += program->name + ", ";
-  app.add_option("PROGRAM", program_name_, names + "or the path of a .so")->type_name("");
+  app.add_option("PROGRAM", program_name_, names + "or a .so")->type_name("");
   app.add_option("--platform", platform_, "Chip to run on, see precast list [cpu]")
       ->type_name("NAME");
   app.add_option("--case", case_name_, "Inputs to run with [the program's first case]")
@@ -122,6 +122,7 @@ void RunCommand::Declare(CLI::App& app, const std::vector<std::string>& args) {
   app.add_option("--host-view-budget", host_view_budget_,
                  "Device memory mapped for that at a time [1G]")
       ->type_name("BYTES");
+  AddChoice(app, "--upload", upload_, {"one", "per-submission"}, "How graphs reach the device:");
   app.add_flag("--oracle", oracle_, "Run tasks one by one in the order of submission");
   AddChoice(app, "--log-level", log_level_, {"trace", "debug", "info", "warn", "error", "off"},
             "Messages to show:");
@@ -260,6 +261,7 @@ int RunCommand::Run(Output& output) {
                                       : host_views_ == "rebuild" ? HostViewPolicy::rebuild
                                                                  : HostViewPolicy::cache,
                         .host_view_budget = ParseBytesOf("--host-view-budget", host_view_budget_),
+                        .upload = upload_ == "one" ? UploadMode::one : UploadMode::per_submission,
                         .log_level = log_level_};
   JobNames names{program_->name, kase.name, platform_};
   if (oracle_) names.execution = "oracle";

@@ -55,6 +55,7 @@ class RunCommand : public Command {
   std::string host_views_ = "cache";
   std::string host_view_budget_ = "1G";
   std::string heap_ = "256M";
+  std::string upload_ = "one";
   int rounds_ = 0;
   int threads_ = 0;
   bool skip_device_run_ = false;

@@ -130,17 +130,22 @@ RunBuilder::Family& RunBuilder::FamilyOf(GraphKey key, const GraphBody& body,
   last_params_ = params;
   MakeName(key, body, params, &family_name_);
   auto found = families_.find(family_name_);
-  if (found == families_.end()) {
-    auto family = std::make_unique<Family>();
-    family->family = device_.definitions->Claim(family_name_, &family->variants);
-    family->definitions.assign(family->variants.size(), kNoDefinition);
-    family->layouts.resize(family->variants.size());
-    family->earlier = family->variants.size();
-    figures_.variants += family->variants.size();
-    std::string_view name = family->family->name;
-    found = families_.emplace(name, std::move(family)).first;
+  if (found != families_.end() && found->second->claimed) {
+    return *(last_family_ = found->second.get());
   }
-  return *(last_family_ = found->second.get());
+  std::unique_ptr<Family> made;
+  if (found == families_.end()) made = std::make_unique<Family>();
+  Family& family = made ? *made : *found->second;
+  family.family = device_.definitions->Claim(family_name_, &family.variants);
+  family.claimed = true;
+  if (made) families_.emplace(family.family->name, std::move(made));
+  claimed_.push_back(&family);
+  family.definitions.assign(family.variants.size(), kNoDefinition);
+  for (std::vector<uint32_t>& layouts : family.layouts) layouts.clear();
+  family.layouts.resize(family.variants.size());
+  family.earlier = family.variants.size();
+  figures_.variants += family.variants.size();
+  return *(last_family_ = &family);
 }
 
 /// The variant that a submission may replay; the number of variants if there is none.
@@ -423,9 +428,13 @@ uint64_t RunBuilder::UploadDefinitions(device::PinnedArena& arena) {
 }
 
 void RunBuilder::EndGraphs() {
-  for (auto& [name, family] : families_) device_.definitions->Release(family->variants);
-  families_.clear();
   last_family_ = nullptr;
+  for (Family* family : claimed_) {
+    device_.definitions->Release(family->variants);
+    family->variants.clear();
+    family->claimed = false;
+  }
+  claimed_.clear();
   definitions_.clear();
 }
 

@@ -132,8 +132,9 @@ class RunBuilder {
   std::vector<abi::TaskId> after_;
 
   // Recorded graphs (graph_recorder.cc). The body of one is built by a builder of its own, `body_`.
-  struct Family {  // what this run uses of it; claimed
-    run::Family* family;
+  struct Family {  // what this run uses of it, if it is claimed
+    run::Family* family = nullptr;
+    bool claimed = false;
     std::vector<const run::Variant*> variants;
     std::vector<uint32_t> definitions;  // number in this image of each variant's; kNoDefinition
     std::vector<std::vector<uint32_t>> layouts;  // of each variant: see GraphSignature::Matches
@@ -170,7 +171,9 @@ class RunBuilder {
   std::vector<run::Guard> guards_;
   graph::ImageMemory body_image_;
   std::vector<uint64_t> body_memory_;
-  std::unordered_map<std::string_view, std::unique_ptr<Family>> families_;  // by the family's name
+  // By the family's name. They stay from run to run, so that a warm one finds its tables.
+  std::unordered_map<std::string_view, std::unique_ptr<Family>> families_;
+  std::vector<Family*> claimed_;
   std::vector<run::Definition*> definitions_;  // by number in this image
   GraphFigures figures_;
   std::vector<std::string> warnings_;

@@ -17,6 +17,19 @@ uint64_t AlignUp(uint64_t bytes) {
   return (bytes + kPartAlignment - 1) / kPartAlignment * kPartAlignment;
 }
 
+/// Gives the error met, if any; address 0 is nothing.
+std::optional<Error> Free(device::Driver* driver, device::Address address) noexcept {
+  if (address == 0) return std::nullopt;
+  try {
+    driver->Free(address);
+  } catch (const Error& error) {
+    return error;
+  } catch (const std::exception&) {
+    return Error(ErrorCode::internal, "not an Error");  // short, so that it needs no memory
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 RunContext::RunContext(const RunDevice& run_device)
@@ -58,16 +71,41 @@ std::optional<Error> RunContext::ReleasePinned() noexcept {
 
 std::optional<Error> RunContext::ReleaseDevice() noexcept {
   block_bytes = 0;
-  device::Address released = std::exchange(block, 0);
-  if (released == 0) return std::nullopt;
-  try {
-    device.driver->Free(released);
-  } catch (const Error& error) {
-    return error;
-  } catch (const std::exception&) {
-    return Error(ErrorCode::internal, "not an Error");  // short, so that it needs no memory
+  return Free(device.driver, std::exchange(block, 0));
+}
+
+std::pair<uint64_t, uint64_t> RunContext::UploadSubmissions() {
+  const void* bytes = image.data;
+  const auto& header = *static_cast<const abi::Header*>(bytes);
+  const auto* bindings = abi::At<abi::Binding>(bytes, header.bindings);
+  uint64_t copied = 0;
+  std::vector<char> record;
+  for (abi::TaskId id = abi::kFirstTask; id < abi::EndTask(&header);) {
+    const abi::Task& task = *abi::TaskAt(bytes, id);
+    id += task.units;
+    if ((task.flags & abi::kTaskGraph) == 0) continue;
+    uint64_t words = task.tensors;
+    words += task.scalars * ((task.flags & abi::kTaskPasses) != 0 ? 2u : 1u);
+    const char* begin = reinterpret_cast<const char*>(&task);
+    record.assign(begin, begin + sizeof(task));
+    const char* first = reinterpret_cast<const char*>(bindings + task.blocks);
+    record.insert(record.end(), first, first + words * sizeof(abi::Binding));
+    submissions.push_back(0);  // so that the address has its place before there is one
+    submissions.back() = device.driver->Allocate(record.size());
+    device.driver->CopyToDevice(submissions.back(), record.data(), record.size());
+    copied += record.size();
   }
-  return std::nullopt;
+  return {submissions.size(), copied};
+}
+
+std::optional<Error> RunContext::ReleaseSubmissions() noexcept {
+  std::optional<Error> first;
+  for (device::Address address : submissions) {
+    std::optional<Error> error = Free(device.driver, address);
+    if (!first) first = std::move(error);
+  }
+  submissions.clear();
+  return first;
 }
 
 RunState::~RunState() { Detach(); }
@@ -87,7 +125,20 @@ void RunState::EndPhase(Phase phase, Moment* since, uint64_t bytes) {
 
 void RunState::CloseHostViews(Moment* since) {
   context_->builder.access().Close(&report_);
+  if (auto error = context_->ReleaseSubmissions()) {
+    report_.warnings.push_back(
+        fmt::format("memory of a graph's submission was not given back: {}", error->message()));
+  }
   EndPhase(Phase::host_view_close, since, 0);
+}
+
+/// The image has just been completed. That goes on with its copy after this.
+void RunState::UploadSubmissions(Moment* since) {
+  EndPhase(Phase::arena_h2d, since, 0);
+  auto [copies, bytes] = context_->UploadSubmissions();
+  report_.copies.control += copies;
+  report_.copies.bytes += bytes;
+  EndPhase(Phase::graph_upload, since, bytes);
 }
 
 void RunState::NoteFailure() noexcept {
@@ -157,6 +208,10 @@ void RunState::Bind(const Orchestration& orchestration, ArgList args, const Prog
   uint64_t uploaded = builder.UploadDefinitions(context_->upload);
   report_.copies.control = uploaded > 0 ? 1 : 0;
   report_.copies.bytes += uploaded;
+  if (uploaded > 0 && !context_->upload.pinned()) {
+    report_.warnings.push_back(fmt::format(
+        "no pinned memory for {} bytes of definitions: sent from pageable memory", uploaded));
+  }
   EndPhase(Phase::graph_upload, &since, uploaded);
 
   std::vector<abi::Slot>& slots = context_->slots;
@@ -172,6 +227,8 @@ void RunState::Bind(const Orchestration& orchestration, ArgList args, const Prog
 #ifdef PRECAST_VALIDATE
   graph::Validate({reinterpret_cast<const std::byte*>(context_->image.data), sealed});
 #endif
+  if (parameters_.upload == UploadMode::per_submission) [[unlikely]]
+    UploadSubmissions(&since);
   driver.CopyToDevice(image, context_->image.data, sealed);
   report_.copies.control += 1;
   report_.copies.bytes += sealed;
@@ -304,6 +361,7 @@ void RunState::Collect(device::Ticket* quarantined) {
 
 void RunState::Return(device::Ticket quarantined) noexcept {
   if (!context_) return;
+  context_->ReleaseSubmissions();  // of a run that failed; the device never reads them
   if (quarantined == 0) context_->builder.Release();
   owner_->Return(this, std::move(context_), quarantined);
 }

@@ -35,6 +35,12 @@ struct RunContext {
 
   /// Makes the device block at least this large. Its bytes are then undefined.
   void ReserveDevice(uint64_t bytes);
+  /// Copies the record and the bindings of each graph task of the image alone, into memory of its
+  /// own. Gives the numbers of copies and bytes.
+  std::pair<uint64_t, uint64_t> UploadSubmissions();
+  /// Gives that memory back. Gives the error met. Idempotent.
+  std::optional<Error> ReleaseSubmissions() noexcept;
+
   // Give back the image's memory, then the device block: in this order. Idempotent. They give the
   // error met; what they release is gone all the same.
   std::optional<Error> ReleasePinned() noexcept;
@@ -47,8 +53,9 @@ struct RunContext {
   RunBuilder builder;
   device::Address block = 0;  // image, staging and graph heap
   uint64_t block_bytes = 0;
-  std::vector<abi::Slot> slots;         // of the run being bound
-  std::optional<Error> failed_release;  // of memory that was replaced by more, for the report
+  std::vector<device::Address> submissions;  // copied alone
+  std::vector<abi::Slot> slots;              // of the run being bound
+  std::optional<Error> failed_release;       // of memory that was replaced by more, for the report
 };
 
 class RunState;
@@ -72,6 +79,7 @@ struct RunParameters {
   std::chrono::nanoseconds kernel_timeout{0};
   bool caller_waits = false;
   HostViewPolicy host_views = HostViewPolicy::cache;
+  UploadMode upload = UploadMode::one;
   std::string_view assumed;  // as in the report
   RunOptions options;
 };
@@ -111,6 +119,7 @@ class RunState {
   /// Ends a phase that began at `*since`; the next one begins now.
   void EndPhase(Phase phase, Moment* since, uint64_t bytes);
   void CloseHostViews(Moment* since);
+  void UploadSubmissions(Moment* since);
   /// In a handler: the run has failed with the current exception.
   void NoteFailure() noexcept;
 

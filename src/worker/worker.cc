@@ -189,6 +189,7 @@ std::unique_ptr<RunState> WorkerImpl::Launch(const Orchestration& orchestration,
   parameters.caller_waits = caller_waits;
   parameters.assumed = assumed_;
   parameters.host_views = options.host_views.value_or(options_.host_views);
+  parameters.upload = options.upload.value_or(options_.upload);
   parameters.options = options;
   driver_->Prepare({.threads = parameters.threads,
                     .kernel_timeout = parameters.kernel_timeout,

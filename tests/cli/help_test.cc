@@ -29,7 +29,7 @@ std::string Succeed(const std::vector<std::string>& args) {
 TEST(Help, OfTheCommand) {
   std::string help = Succeed({"--help"});
   for (const char* part :
-       {"run", "list", "bench", "--version", "Examples:", "precast run vector_add"}) {
+       {"run", "list", "bench", "ab ", "--version", "Examples:", "precast run vector_add"}) {
     EXPECT_THAT(help, HasSubstr(part));
   }
   EXPECT_EQ(Succeed({"-h"}), help);
@@ -38,9 +38,10 @@ TEST(Help, OfTheCommand) {
 TEST(Help, OfRun) {
   std::string help = Succeed({"run", "--help"});
   for (const char* part :
-       {"vector_add, bgemm, paged_attention, qwen3", "--platform", "--case", "--rounds", "--set",
-        "--threads", "1 to 256", "--heap", "--report", "--golden", "--skip-device-run", "--oracle",
-        "--log-level", "Examples:", "Exit code:"}) {
+       {"vector_add, bgemm, paged_attention, qwen3_14b_decode, qwen3", "--platform", "--case",
+        "--rounds", "--set", "--threads", "1 to 256", "--heap", "--report", "--golden",
+        "--skip-device-run", "--oracle", "--log-level", "--upload", "per-submission",
+        "Examples:", "Exit code:"}) {
     EXPECT_THAT(help, HasSubstr(part));
   }
 }
@@ -62,6 +63,14 @@ TEST(Help, OfProbe) {
   }
 }
 
+TEST(Help, OfAb) {
+  std::string help = Succeed({"ab", "--help"});
+  for (const char* part : {"--a ", "--bin-b", "--segments", "--rounds", "--trim", "--json",
+                           "not resolved", "Examples:"}) {
+    EXPECT_THAT(help, HasSubstr(part));
+  }
+}
+
 TEST(Help, OfList) { EXPECT_THAT(Succeed({"list", "--help"}), HasSubstr("Examples:")); }
 
 TEST(Version, IsOneLine) {
@@ -70,8 +79,8 @@ TEST(Version, IsOneLine) {
 
 TEST(List, ShowsProgramsCasesParametersAndPlatforms) {
   std::string list = Succeed({"list"});
-  for (const char* part : {"vector_add", "bgemm", "paged_attention", "qwen3", "Case1", "ragged",
-                           "--prompt", "cpu", "a2a3sim", "a5sim", "host view",
+  for (const char* part : {"vector_add", "bgemm", "paged_attention", "qwen3_14b_decode", "qwen3",
+                           "Case1", "ragged", "--prompt", "cpu", "a2a3sim", "a5sim", "host view",
                            "Modelled driver calls", "assumed: all", "assumed: per byte"}) {
     EXPECT_THAT(list, HasSubstr(part));
   }
@@ -91,7 +100,8 @@ TEST(List, AsOneDocument) {
     platforms.insert(platform["name"].get<std::string>());
     EXPECT_GT(platform["memory_bytes"].get<uint64_t>(), 0u);
   }
-  EXPECT_EQ(programs, (std::set<std::string>{"vector_add", "bgemm", "paged_attention", "qwen3"}));
+  EXPECT_EQ(programs, (std::set<std::string>{"vector_add", "bgemm", "paged_attention",
+                                             "qwen3_14b_decode", "qwen3"}));
   EXPECT_EQ(platforms, (std::set<std::string>{"cpu", "a2a3sim", "a5sim"}));
   for (const Json& platform : json["platforms"]) {
     if (platform["name"] == "a2a3sim") {

@@ -27,9 +27,8 @@ Names Keys(const Json& object) {
 
 // A case of each example that runs in a moment.
 const std::vector<Names> kExamples = {
-    {"vector_add", "--case", "small"},
-    {"bgemm", "--case", "small"},
-    {"paged_attention", "--case", "small1"},
+    {"vector_add", "--case", "small"},           {"bgemm", "--case", "small"},
+    {"paged_attention", "--case", "small1"},     {"qwen3_14b_decode", "--set", "scale=small"},
     {"qwen3", "--prompt", "A", "--tokens", "3"},
 };
 
@@ -86,7 +85,8 @@ TEST_P(EveryExample, GivesOneDocument) {
         << "three decimals each";
     EXPECT_GT(round["graph"]["tasks"].get<uint64_t>(), 0u);
     EXPECT_GE(round["graph"]["blocks"].get<uint64_t>(), round["graph"]["tasks"].get<uint64_t>());
-    EXPECT_EQ(round["copies"]["control"], 1);
+    bool recorded = round["graph"]["definitions_recorded"] != 0;
+    EXPECT_EQ(round["copies"]["control"], recorded ? 2 : 1);
     EXPECT_EQ(phases["arena_h2d"]["bytes"], round["graph"]["image_bytes"]);
   }
 }
@@ -206,6 +206,32 @@ TEST(Run, ParametersBySetAndByOption) {
   EXPECT_EQ(tasks({"--batch=2", "--threads", "1"}), 2 * one);
   EXPECT_EQ(tasks({"--set", "batch=1", "--batch", "2"}), 2 * one) << "the option of its own wins";
   EXPECT_EQ(tasks({"--set", "batch=7", "--set", "batch=2"}), 2 * one) << "the last one wins";
+}
+
+TEST(Run, ALayerIsRecordedOnceAndSubmittedFortyTimes) {
+  for (const char* mode : {"--skip-device-run", "--kernels=empty", "--scale=small"}) {
+    Outcome outcome =
+        Precast({"run", "qwen3_14b_decode", mode, "--rounds", "3", "--report", "json"});
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    Json json = Json::parse(outcome.out);
+    EXPECT_EQ(json["golden"], mode == std::string("--scale=small") ? "pass" : "skipped");
+    for (size_t i = 0; i < 3; ++i) {
+      const Json& graph = json["rounds"][i]["graph"];
+      EXPECT_EQ(graph["tasks"], 47);
+      EXPECT_EQ(graph["replays"], 40);
+      EXPECT_EQ(graph["blocks"], 19208);
+      EXPECT_EQ(graph["definitions_recorded"], i == 0 ? 1 : 0);
+      EXPECT_EQ(graph["definitions_reused"], i == 0 ? 0 : 1);
+    }
+  }
+}
+
+TEST(Run, WhatCannotBeExecutedSaysWhatCan) {
+  Outcome outcome = Precast({"run", "qwen3_14b_decode"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  for (const char* part : {"26.4 GB", "--skip-device-run", "kernels=empty", "scale=small"}) {
+    EXPECT_THAT(outcome.err, HasSubstr(part));
+  }
 }
 
 Json Rounds(const Names& more) {

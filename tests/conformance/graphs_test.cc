@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -325,6 +326,64 @@ TEST_P(GraphsTest, AreSafeFromSeveralThreads) {
     for (uint64_t i = 0; i < 3; ++i) expected = 3 * expected + i;
   }
   for (const Values& values : x) EXPECT_EQ(values, Values(kSize, expected));
+}
+
+/// Binds of one worker that are under way at the same time, each with a recording of its own.
+TEST_P(GraphsTest, ABindInsideABindHasAnArenaOfItsOwn) {
+  constexpr int kDepth = 3;
+  std::vector<Values> x(kDepth, Values(kSize, 1)), y(kDepth, Values(kSize));
+  std::function<void(int)> bind = [&](int depth) {
+    worker_.run(
+        [&](Orchestrator& o, const Args& args) {
+          for (uint64_t i = 0; i < 4; ++i) {
+            o.submit_graph(depth, Step, {inout(args.tensor(0)), out(args.tensor(1)), i});
+            if (i == 1 && depth + 1 < kDepth) bind(depth + 1);
+          }
+        },
+        {inout(x[static_cast<size_t>(depth)]), out(y[static_cast<size_t>(depth)])});
+  };
+  for (int round = 0; round < 2; ++round) bind(0);
+  // The one at depth d has run twice.
+  uint64_t expected = 1;
+  for (int round = 0; round < 2; ++round) {
+    for (uint64_t i = 0; i < 4; ++i) expected = 3 * expected + i;
+  }
+  for (const Values& values : x) EXPECT_EQ(values, Values(kSize, expected));
+  for (const Values& values : y) EXPECT_EQ(values, Values(kSize, expected + 2));
+}
+
+/// What several submitted runs have bound and not executed yet.
+TEST_P(GraphsTest, RunsInFlightKeepTheirImages) {
+  conformance::Gate gate;
+  Values shared(kSize, 1);
+  Tensor d = worker_.malloc({kSize}, DType::u64);
+  worker_.copy_to(d, shared);
+  std::vector<int64_t> blocked(4);
+  auto bump = [](Orchestrator& o, const Args& args) { conformance::BumpAfterGate(o, args); };
+  RunHandle first = worker_.submit(bump, {inout(blocked), int64_t{3}, conformance::Address(gate)});
+  std::vector<RunHandle> runs;
+  for (uint64_t run = 0; run < 4; ++run) {
+    runs.push_back(worker_.submit(
+        [&](Orchestrator& o, const Args& args) {
+          auto body = [](Orchestrator& inner, const Args& a) {
+            inner.submit(mix, {inout(a.tensor(0)), a.bound_scalar<uint64_t>(0)});
+          };
+          for (uint64_t i = 0; i < 5; ++i) {
+            o.submit_graph("bound", body, {inout(args.tensor(0)), 10 * run + i});
+          }
+        },
+        {inout(d)}));
+  }
+  gate.Open();
+  first.result();
+  uint64_t expected = 1;
+  for (uint64_t run = 0; run < 4; ++run) {
+    EXPECT_EQ(runs[run].result().copies.control, run == 0 ? 2u : 1u);
+    for (uint64_t i = 0; i < 5; ++i) expected = 3 * expected + 10 * run + i;
+  }
+  Values result(kSize);
+  worker_.copy_from(result, d);
+  EXPECT_EQ(result, Values(kSize, expected));
 }
 
 TEST_P(GraphsTest, ASmallBudgetEvictsWhatNoRunUses) {

@@ -54,6 +54,11 @@ void FaultyDriver::RefuseHostViews(bool refuse) {
   refuse_views_ = refuse;
 }
 
+void FaultyDriver::RefusePinned(bool refuse) {
+  std::lock_guard lock(mutex_);
+  refuse_pinned_ = refuse;
+}
+
 uint64_t FaultyDriver::calls() const {
   std::lock_guard lock(mutex_);
   return std::accumulate(counts_.begin(), counts_.end(), uint64_t{0});
@@ -78,11 +83,12 @@ std::optional<Error> FaultyDriver::Strikes(Call call) {
 
 Address FaultyDriver::Allocate(uint64_t bytes) {
   if (auto error = Strikes(Call::allocate)) throw *error;
-  return driver_->Allocate(bytes);
+  return driver_->Allocate(bytes + shift_) + shift_;
 }
 
 void FaultyDriver::CopyToDevice(Address target, const void* source, uint64_t bytes) {
   if (auto error = Strikes(Call::copy_to_device)) throw *error;
+  if (on_copy_) on_copy_(target, source, bytes);
   driver_->CopyToDevice(target, source, bytes);
 }
 
@@ -98,6 +104,10 @@ void FaultyDriver::Fill(Address target, uint8_t value, uint64_t bytes) {
 
 void* FaultyDriver::AllocatePinned(uint64_t bytes) {
   if (auto error = Strikes(Call::allocate_pinned)) throw *error;
+  {
+    std::lock_guard lock(mutex_);
+    if (refuse_pinned_) Fail(ErrorCode::out_of_memory, "pinned memory is refused by the test");
+  }
   return driver_->AllocatePinned(bytes);
 }
 
@@ -124,7 +134,7 @@ Ticket FaultyDriver::Execute(const Launch& launch) {
 
 void FaultyDriver::Free(Address address) {
   auto error = Strikes(Call::free);
-  driver_->Free(address);
+  driver_->Free(address - shift_);
   if (error) throw *error;
 }
 

@@ -67,6 +67,16 @@ class FaultyDriver final : public Driver {
   /// From now on RegisterHostView refuses (returns null) without asking the inner driver.
   void RefuseHostViews(bool refuse);
 
+  /// From now on AllocatePinned fails with `out_of_memory`, as often as it is asked.
+  void RefusePinned(bool refuse);
+  /// Device addresses are from now on this much larger than the inner driver's, so aligned no
+  /// better than they have to be. Before the first allocation; a multiple of 64. Not for host
+  /// views.
+  void ShiftAddresses(uint64_t bytes) { shift_ = bytes; }
+  /// Called with each copy to the device, on its thread.
+  using OnCopy = std::function<void(Address target, const void* source, uint64_t bytes)>;
+  void set_on_copy(OnCopy call) { on_copy_ = std::move(call); }
+
   /// What the driver calls before it is reset, to look at what the inner one still holds.
   void set_before_reset(std::function<void()> call) { before_reset_ = std::move(call); }
 
@@ -100,6 +110,8 @@ class FaultyDriver final : public Driver {
 
   const std::unique_ptr<Driver> driver_;
   std::function<void()> before_reset_;
+  OnCopy on_copy_;
+  uint64_t shift_ = 0;
   mutable std::mutex mutex_;  // guards what follows
   std::array<uint64_t, kCalls> counts_{};
   uint32_t mask_ = 0;       // of the kinds that may fail
@@ -107,6 +119,7 @@ class FaultyDriver final : public Driver {
   bool struck_ = false;
   bool for_good_ = false;  // every call after the one that struck fails too
   bool refuse_views_ = false;
+  bool refuse_pinned_ = false;
   ErrorCode code_ = ErrorCode::internal;
 };
 
