@@ -152,8 +152,7 @@ class GraphRun {
   void Loop(Lane<Sync>& lane, BlockJob<Sync>* job, Place* current) {
     TaskRef next = 0;
     if (job != nullptr) {
-      *current = Find(job->task);
-      if (JoinJob(lane, *job)) next = Complete(lane, *current);
+      if (JoinJob(lane, *job, current)) next = Complete(lane, *current);
       if (lane.abandoned) return;
     }
     lane.task_ns = lane.wasted_ns = 0;
@@ -177,7 +176,7 @@ class GraphRun {
       Place place = Find(ref);
       current->instance = place.instance;
       current->task = place.task;
-      bool complete = Execute(lane, place);
+      bool complete = Execute(lane, place, current);
       if (lane.abandoned) [[unlikely]]
         return;
       if (complete) next = Complete(lane, place);
@@ -190,7 +189,7 @@ class GraphRun {
 
   /// Runs a ready task. False when it has not ended: lanes that joined it are still at it, the last
   /// of which completes; or it is a graph task, which its last inner task completes.
-  bool Execute(Lane<Sync>& lane, Place place) {
+  bool Execute(Lane<Sync>& lane, Place place, Place* current) {
     const abi::Task* task = place.task;
     const Instance& instance = *place.instance;
     if (task->kernel == abi::kNoKernel) return true;
@@ -217,22 +216,23 @@ class GraphRun {
       return true;
     }
     job->task = RefOf(place);
+    job->kernel = task->kernel;
     job->items = items;
     job->next.store(0, std::memory_order_relaxed);
     job->done.store(0, std::memory_order_relaxed);
     job->users.store(1, std::memory_order_relaxed);
-    return JoinJob(lane, *job);
+    return JoinJob(lane, *job, current);
   }
 
-  /// Runs items of a job until none is unclaimed. True when the caller ran the last one of all.
-  bool JoinJob(Lane<Sync>& lane, BlockJob<Sync>& job) {
+  /// Runs items of a job until none is unclaimed; `*current` is then its task, if there was one.
+  /// True when the caller ran the last one of all.
+  bool JoinJob(Lane<Sync>& lane, BlockJob<Sync>& job, Place* current) {
     struct Use {  // ends with the scope, also when a kernel throws
       BlockJob<Sync>& job;
       ~Use() { job.users.fetch_sub(1, std::memory_order_release); }
     } use{job};
-    Place place = Find(job.task);
     uint64_t lanes = static_cast<uint64_t>(limits_.lanes);
-    double& item_ns = lane.item_ns[place.task->kernel % lane.item_ns.size()];
+    double& item_ns = lane.item_ns[job.kernel % lane.item_ns.size()];
     uint64_t ran = 0;
     while (!Stopped()) {
       uint64_t seen = job.next.load(std::memory_order_relaxed);
@@ -245,6 +245,11 @@ class GraphRun {
       uint64_t begin = job.next.fetch_add(batch, std::memory_order_relaxed);
       uint64_t end = std::min(begin + batch, job.items);
       if (begin >= end) break;
+      // Only now: without an item of its own, the task may have ended long ago, and its instance
+      // with it.
+      Place place = Find(job.task);
+      current->instance = place.instance;
+      current->task = place.task;
       Clock::time_point start = Clock::now();
       for (uint64_t item = begin; item < end && !lane.abandoned; ++item) Call(lane, place, item);
       ran += end - begin;
