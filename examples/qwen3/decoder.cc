@@ -3,14 +3,21 @@
 #include "qwen3/kernels.h"
 
 #include <algorithm>
+#include <vector>
 
 namespace precast::qwen3 {
 
 namespace {
 
-/// Blocks for a matrix: pieces of about 32 Ki weights, as many as a chip has cube cores at most.
-uint32_t Blocks(const Tensor& matrix) {
-  return static_cast<uint32_t>(std::clamp<int64_t>(matrix.size() / 32768, 1, 24));
+constexpr uint32_t kCubeCores = 24;  // of a chip
+
+/// Blocks for matrices of this many weights: none so small that dividing it costs more than it
+/// gains, and one for each cube core, or more where that would make them so large that cores end
+/// apart.
+uint32_t Blocks(int64_t weights) {
+  constexpr int64_t kSmallest = int64_t{1} << 17, kLargest = int64_t{1} << 20;
+  int64_t blocks = std::clamp<int64_t>(weights / kSmallest, 1, kCubeCores);
+  return static_cast<uint32_t>(std::max(blocks, weights / kLargest));
 }
 
 /// One step of the decoder: what all layers share.
@@ -26,21 +33,46 @@ class Step {
 
   void Run() {
     position_ = GrowCache();
-    Tensor norm = Weight(argument::output_norm);
-    Tensor x = o_.alloc(norm.shape(), DType::f32);
-    o_.submit(embed, {in(Weight(argument::token_embd)), out(x), token_});
     size_t layers = (args_.tensors() - argument::weights - argument::layers) / argument::per_layer;
-    for (size_t layer = 0; layer < layers; ++layer) Layer(layer, x);
+    auto first = [this](argument::Layer which) -> const Tensor& {
+      return Weight(LayerWeight(0, which));
+    };
+    auto numbers = [this](int64_t n) { return o_.alloc({n}, DType::f32); };
+    int64_t width = Weight(argument::output_norm).size();
+    int64_t head_dim = first(argument::attn_q_norm).size();
+    int64_t query = first(argument::attn_q).shape(0), chunks = position_ / kChunk + 1;
+    x_ = numbers(width);
+    h_ = numbers(width);
+    turn_ = numbers(head_dim);
+    q_raw_ = numbers(query);
+    q_ = numbers(query);
+    k_raw_ = numbers(first(argument::attn_k).shape(0));
+    parts_ = o_.alloc({chunks, query / head_dim, head_dim + 2}, DType::f32);
+    for (int64_t chunk = 0; chunk < chunks; ++chunk) part_.push_back(parts_.select(0, chunk));
+    attended_ = numbers(query);
+    mixed_ = numbers(first(argument::ffn_gate).shape(0));
+
+    o_.submit(embed, {in(Weight(argument::token_embd)), out(x_), token_});
+    o_.submit(rotation, {out(turn_), base_, position_});
+    for (size_t layer = 0; layer < layers; ++layer) {
+      auto weight = [this, layer](argument::Layer which) -> const Tensor& {
+        return Weight(LayerWeight(layer, which));
+      };
+      Attention(static_cast<int64_t>(layer), weight);
+      FeedForward(weight);
+    }
     if (!wants_logits_) return;
-    Tensor h = o_.alloc(x.shape(), DType::f32);
     const Tensor& output = Weight(argument::output);
-    o_.submit(rms_norm, {in(x), in(norm), out(h), eps_});
-    o_.submit(mat_vec, {in(output), in(h), out(args_.tensor(argument::logits))},
-              {.blocks = Blocks(output), .name = "logits"});
+    o_.submit(rms_norm, {in(x_), in(Weight(argument::output_norm)), out(h_), eps_});
+    o_.submit(mat_vec, {in(h_), in(output), out(args_.tensor(argument::logits))},
+              {.blocks = Blocks(output.size()), .name = "logits"});
   }
 
  private:
   const Tensor& Weight(size_t i) const { return args_.tensor(argument::weights + i); }
+  static size_t LayerWeight(size_t layer, argument::Layer which) {
+    return argument::layers + layer * argument::per_layer + which;
+  }
 
   /// Makes room for one more token; gives its position.
   int32_t GrowCache() {
@@ -60,72 +92,51 @@ class Step {
     return position;
   }
 
-  void Layer(size_t layer, const Tensor& x) {
-    auto scope = o_.scope();
-    auto weight = [&](argument::Layer which) -> const Tensor& {
-      return Weight(argument::layers + layer * argument::per_layer + which);
-    };
-    Attention(static_cast<int64_t>(layer), weight, x);
-    FeedForward(weight, x);
-  }
-
   template <typename Weights>
-  void Attention(int64_t layer, const Weights& weight, const Tensor& x) {
-    int64_t head_dim = weight(argument::attn_q_norm).size();
-    int64_t query = weight(argument::attn_q).shape(0), kv = weight(argument::attn_k).shape(0);
-    int64_t heads = query / head_dim;
+  void Attention(int64_t layer, const Weights& weight) {
+    const Tensor &wq = weight(argument::attn_q), &wk = weight(argument::attn_k);
+    const Tensor &wv = weight(argument::attn_v), &output = weight(argument::attn_output);
     Tensor keys = args_.tensor(argument::keys).select(0, layer);
     Tensor values = args_.tensor(argument::values).select(0, layer);
     auto row = [&](const Tensor& cache) {
       return cache.select(0, physical_page_).select(0, position_ % kPage);
     };
-
-    Tensor h = o_.alloc(x.shape(), DType::f32);
-    Tensor q_raw = o_.alloc({query}, DType::f32), q = o_.alloc({query}, DType::f32);
-    Tensor k_raw = o_.alloc({kv}, DType::f32);
-    o_.submit(rms_norm, {in(x), in(weight(argument::attn_norm)), out(h), eps_});
-    Project(weight(argument::attn_q), h, q_raw, "q");
-    Project(weight(argument::attn_k), h, k_raw, "k");
-    Project(weight(argument::attn_v), h, row(values), "v");
-    o_.submit(norm_rotate,
-              {in(q_raw), in(weight(argument::attn_q_norm)), out(q), eps_, base_, position_});
-    o_.submit(norm_rotate, {in(k_raw), in(weight(argument::attn_k_norm)), out(row(keys)), eps_,
-                            base_, position_});
-
-    int64_t length = position_ + 1, chunks = (length + kChunk - 1) / kChunk;
-    Tensor parts = o_.alloc({chunks, heads, head_dim + 2}, DType::f32);
-    for (int64_t chunk = 0; chunk < chunks; ++chunk) {
-      int64_t first = chunk * kChunk, count = std::min(kChunk, length - first);
+    o_.submit(rms_norm, {in(x_), in(weight(argument::attn_norm)), out(h_), eps_});
+    o_.submit(mat_vec, {in(h_), in(wq), out(q_raw_), in(wk), out(k_raw_), in(wv), out(row(values))},
+              {.blocks = Blocks(wq.size() + wk.size() + wv.size()), .name = "qkv"});
+    o_.submit(norm_rotate, {in(turn_), in(q_raw_), in(weight(argument::attn_q_norm)), out(q_),
+                            in(k_raw_), in(weight(argument::attn_k_norm)), out(row(keys)), eps_});
+    int64_t length = position_ + 1, first = 0;
+    for (const Tensor& part : part_) {
+      int64_t count = std::min(kChunk, length - first);
       o_.submit(attend_chunk,
-                {in(q), in(keys), in(values), in(args_.tensor(argument::table)),
-                 out(parts.select(0, chunk)), static_cast<int32_t>(first),
-                 static_cast<int32_t>(count), static_cast<int32_t>(head_dim)},
-                {.blocks = static_cast<uint32_t>(std::min<int64_t>(heads, 8))});
+                {in(q_), in(keys), in(values), in(args_.tensor(argument::table)), out(part),
+                 static_cast<int32_t>(first), static_cast<int32_t>(count),
+                 static_cast<int32_t>(turn_.size())},
+                {.blocks = AttentionBlocks(count)});
+      first += kChunk;
     }
-    Tensor attended = o_.alloc({query}, DType::f32);
-    o_.submit(attend_merge, {in(parts), out(attended)});
-    const Tensor& output = weight(argument::attn_output);
-    o_.submit(mat_vec_add, {in(output), in(attended), inout(x)},
-              {.blocks = Blocks(output), .name = "attn_output"});
+    o_.submit(attend_merge, {in(parts_), out(attended_)});
+    o_.submit(mat_vec_add, {in(attended_), in(output), inout(x_)},
+              {.blocks = Blocks(output.size()), .name = "attn_output"});
   }
 
   template <typename Weights>
-  void FeedForward(const Weights& weight, const Tensor& x) {
-    Shape wide{weight(argument::ffn_gate).shape(0)};
-    Tensor h = o_.alloc(x.shape(), DType::f32);
-    Tensor gate = o_.alloc(wide, DType::f32), up = o_.alloc(wide, DType::f32);
-    Tensor mixed = o_.alloc(wide, DType::f32);
-    o_.submit(rms_norm, {in(x), in(weight(argument::ffn_norm)), out(h), eps_});
-    Project(weight(argument::ffn_gate), h, gate, "gate");
-    Project(weight(argument::ffn_up), h, up, "up");
-    o_.submit(swiglu, {in(gate), in(up), out(mixed)});
+  void FeedForward(const Weights& weight) {
+    const Tensor &gate = weight(argument::ffn_gate), &up = weight(argument::ffn_up);
     const Tensor& down = weight(argument::ffn_down);
-    o_.submit(mat_vec_add, {in(down), in(mixed), inout(x)},
-              {.blocks = Blocks(down), .name = "down"});
+    o_.submit(rms_norm, {in(x_), in(weight(argument::ffn_norm)), out(h_), eps_});
+    o_.submit(gated_mat_vec, {in(h_), in(gate), in(up), out(mixed_)},
+              {.blocks = Blocks(gate.size() + up.size())});
+    o_.submit(mat_vec_add, {in(mixed_), in(down), inout(x_)},
+              {.blocks = Blocks(down.size()), .name = "down"});
   }
 
-  void Project(const Tensor& matrix, const Tensor& x, const Tensor& y, std::string_view name) {
-    o_.submit(mat_vec, {in(matrix), in(x), out(y)}, {.blocks = Blocks(matrix), .name = name});
+  /// Blocks for a chunk: heads, or groups of them that are worth a block.
+  uint32_t AttentionBlocks(int64_t count) const {
+    constexpr int64_t kSmallest = int64_t{1} << 14;
+    return static_cast<uint32_t>(
+        std::clamp<int64_t>(count * q_.size() / kSmallest, 1, parts_.shape(1)));
   }
 
   Orchestrator& o_;
@@ -136,6 +147,10 @@ class Step {
   float base_;
   int32_t position_ = 0;
   int64_t physical_page_ = 0;
+  // What a layer leaves to the next one, and what each of them uses: one layer follows the other,
+  // so all of them use the same.
+  Tensor x_, h_, turn_, q_raw_, q_, k_raw_, parts_, attended_, mixed_;
+  std::vector<Tensor> part_;  // of each chunk
 };
 
 }  // namespace
