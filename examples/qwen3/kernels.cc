@@ -146,18 +146,23 @@ void Rotation(const KernelContext& k) {
 
 void NormRotate(const KernelContext& k) {
   auto turn = k.tensor<const float>(0);
+  auto q = k.tensor<const float>(1), key = k.tensor<const float>(4),
+       value = k.tensor<const float>(6);
+  auto table = k.tensor<const int32_t>(7);
+  auto keys = k.tensor<float>(8), values = k.tensor<float>(9);
   float eps = k.scalar<float>(0);
-  int64_t head_dim = turn.size();
+  int64_t position = k.scalar<int32_t>(1), page = keys.shape(1), head_dim = turn.size();
   size_t n = static_cast<size_t>(head_dim);
-  for (size_t i = 1; i < k.tensors(); i += 3) {
-    auto x = k.tensor<const float>(i);
-    const float* weight = k.tensor<const float>(i + 1).data();
-    float* y = k.tensor<float>(i + 2).data();
+  auto heads = [&](const TensorView<const float>& x, const float* weight, float* y) {
     for (int64_t at = 0; at < x.size(); at += head_dim) {
       RmsNorm(x.data() + at, weight, eps, n, y + at);
       Rotate(turn.data(), turn.data() + n / 2, n / 2, y + at);
     }
-  }
+  };
+  int64_t row = table[position / page] * keys.stride(0) + position % page * keys.stride(1);
+  heads(q, k.tensor<const float>(2).data(), k.tensor<float>(3).data());
+  heads(key, k.tensor<const float>(5).data(), keys.data() + row);
+  std::copy_n(value.data(), value.size(), values.data() + row);
 }
 
 void AttendChunk(const KernelContext& k) {
@@ -165,7 +170,8 @@ void AttendChunk(const KernelContext& k) {
   auto values = k.tensor<const float>(2);
   auto table = k.tensor<const int32_t>(3);
   auto part = k.tensor<float>(4);
-  int64_t first = k.scalar<int32_t>(0), count = k.scalar<int32_t>(1);
+  int64_t first = k.scalar<int32_t>(0), last = k.scalar<int32_t>(3);
+  int64_t count = std::min<int64_t>(k.scalar<int32_t>(1), last + 1 - first);
   int64_t head_dim = k.scalar<int32_t>(2);
   int64_t heads = part.shape(0), page = keys.shape(1), kv_heads = keys.shape(2) / head_dim;
   float scale = 1.0f / std::sqrt(static_cast<float>(head_dim));

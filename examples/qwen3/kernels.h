@@ -26,12 +26,16 @@ void GatedMatVec(const KernelContext& k);
 /// out rotation [head_dim]: cosines, then sines, of the angles by which the pairs
 /// (i, i + head_dim / 2) turn; base (f32), position (i32).
 void Rotation(const KernelContext& k);
-/// rotation, then triples x [heads * head_dim], weight [head_dim], out y; eps (f32).
-/// Each head: RMS norm, then rotary embedding.
+/// rotation, q [heads * head_dim], weight [head_dim], out y like q, k [kv_heads * head_dim],
+/// weight [head_dim], v like k, table [pages], inout keys and values
+/// [pages, page, kv_heads * head_dim]; eps (f32), position (i32).
+/// Each head of q and k: RMS norm, then rotary embedding. What k becomes, and v as it is, go to
+/// their row of the cache.
 void NormRotate(const KernelContext& k);
 /// q [heads * head_dim], keys and values [pages, page, kv_heads * head_dim], table [pages],
-/// out part [heads, head_dim + 2]; first (i32), count (i32), head_dim (i32).
-/// Attention of q over `count` positions from `first` on, found through the table. A part holds for
+/// out part [heads, head_dim + 2]; first, size, head_dim and last (all i32).
+/// Attention of q over `size` positions from `first` on, but none after `last`; found through the
+/// table. A part holds for
 /// each head the weighted sum of values, the largest score, and the sum of weights. Blocks share
 /// the heads.
 void AttendChunk(const KernelContext& k);
