@@ -2,6 +2,7 @@
 #include "graphs/contender.h"
 #include "graphs/measure.h"
 #include "hostview/hostview.h"
+#include "memory/read_bandwidth.h"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -112,9 +113,36 @@ void PrintTable(const nlohmann::json& json) {
   }
 }
 
+int MeasureMemory(size_t mib, const Options& options) {
+  std::vector<ReadBandwidth> rows =
+      MeasureReadBandwidth(mib << 20, options.threads, options.repetitions);
+  nlohmann::json json = {
+      {"suite", "memory"}, {"machine", MachineName()}, {"results", nlohmann::json::array()}};
+  if (!options.json) {
+    fmt::print("memory on {}: GB/s read\n\n{:<8}{:<8}{:>10}{:>10}\n", MachineName(), "threads",
+               "pages", "median", "max");
+  }
+  for (const ReadBandwidth& row : rows) {
+    const char* pages = row.huge_pages ? "huge" : "small";
+    json["results"].push_back({{"name", "read"},
+                               {"threads", row.threads},
+                               {"pages", pages},
+                               {"gb_per_s", row.gb_per_s},
+                               {"max_gb_per_s", row.max_gb_per_s}});
+    if (!options.json) {
+      fmt::print("{:<8}{:<8}{:>10.1f}{:>10.1f}\n", row.threads, pages, row.gb_per_s,
+                 row.max_gb_per_s);
+    }
+  }
+  if (options.json) fmt::print("{}\n", json.dump());
+  return 0;
+}
+
 int Main(int argc, char** argv) {
-  CLI::App app("Measures building and executing graphs, beside other runtimes in the same process",
-               "precast bench");
+  CLI::App app(
+      "Measures building and executing graphs, beside other runtimes in the same process, and how "
+      "fast this machine reads memory",
+      "precast bench");
   app.require_subcommand(1);
   Options options;
   for (std::string_view name : WorkloadNames()) options.workloads.emplace_back(name);
@@ -122,6 +150,15 @@ int Main(int argc, char** argv) {
   int processors = static_cast<int>(std::thread::hardware_concurrency());
   options.threads = processors;
 
+  auto add_common_options = [&](CLI::App* suite) {
+    suite->add_option("--threads", options.threads, "That execute")
+        ->check(CLI::Range(1, 256))
+        ->capture_default_str();
+    suite->add_option("--reps", options.repetitions, "Repetitions, interleaved")
+        ->check(CLI::Range(1, 10'000))
+        ->capture_default_str();
+    suite->add_flag("--json", options.json, "One JSON document on standard output");
+  };
   auto add_graph_suite = [&](const std::string& name, const std::string& what) {
     CLI::App* suite = app.add_subcommand(name, what);
     suite->add_option("--n", options.sizes, "Tasks; several sizes may be given")
@@ -134,12 +171,7 @@ int Main(int argc, char** argv) {
     suite->add_option("--impl", options.contenders, "Who takes part")
         ->delimiter(',')
         ->check(CLI::IsMember(contender_names));
-    suite->add_option("--threads", options.threads, "That execute")
-        ->check(CLI::Range(1, 256))
-        ->capture_default_str();
-    suite->add_option("--reps", options.repetitions, "Repetitions, interleaved")
-        ->check(CLI::Range(1, 10'000))
-        ->capture_default_str();
+    add_common_options(suite);
     suite->add_option("--work", options.work, "Rounds of a loop in each task, near 1 ns each")
         ->capture_default_str();
     suite
@@ -147,7 +179,6 @@ int Main(int argc, char** argv) {
             "--order", [&](const std::string& order) { options.random_order = order == "random"; },
             "Of the tiles: rows or random")
         ->check(CLI::IsMember({"rows", "random"}));
-    suite->add_flag("--json", options.json, "One JSON document on standard output");
     return suite;
   };
   std::vector<std::pair<CLI::App*, Suite>> suites = {
@@ -156,6 +187,12 @@ int Main(int argc, char** argv) {
       {add_graph_suite("run", "All of a run: build, send, execute, release"), Suite::run}};
   CLI::App* host_views = app.add_subcommand("hostview", "What orchestrations pay for device data");
   host_views->add_flag("--json", options.json, "One JSON document on standard output");
+  size_t mib = 1024;
+  CLI::App* memory = app.add_subcommand("memory", "How fast this machine reads memory");
+  memory->add_option("--mib", mib, "Size of the array; far more than the caches hold")
+      ->check(CLI::Range(1, 1 << 16))
+      ->capture_default_str();
+  add_common_options(memory);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -173,6 +210,8 @@ int Main(int argc, char** argv) {
       }
     }
   }
+
+  if (memory->parsed()) return MeasureMemory(mib, options);
 
   for (auto& [command, suite] : suites) {
     if (!command->parsed()) continue;

@@ -2,6 +2,7 @@
 // products along k: the first task writes it, the others add to it through `inout`, so they form
 // a chain; the chains of different tiles are independent. Nothing says so but the tiles themselves.
 #include "common/golden.h"
+#include "common/matmul.h"
 #include "common/random.h"
 #include "common/sizes.h"
 
@@ -16,28 +17,22 @@ using namespace precast;
 
 namespace {
 
-/// c += a b. The inner loop runs along rows of b and c, which lie without gaps.
-void AddProduct(TensorView<const float> a, TensorView<const float> b, TensorView<float> c) {
-  int64_t columns = c.shape(1);
-  for (int64_t i = 0; i < c.shape(0); ++i) {
-    float* sum = &c(i, 0);
-    for (int64_t p = 0; p < a.shape(1); ++p) {
-      float factor = a(i, p);
-      const float* row = &b(p, 0);
-      for (int64_t j = 0; j < columns; ++j) sum[j] += factor * row[j];
-    }
-  }
-}
+using examples::Product;
+using examples::Simd;
 
-PRECAST_KERNEL(multiply, Core::cube)(const KernelContext& k) {
+/// The third tensor becomes the product of the others, or has it added.
+void Multiply(const KernelContext& k, bool add) {
+  auto a = k.tensor<const float>(0), b = k.tensor<const float>(1);
   auto c = k.tensor<float>(2);
-  for (int64_t i = 0; i < c.shape(0); ++i) std::fill_n(&c(i, 0), c.shape(1), 0.0f);
-  AddProduct(k.tensor<const float>(0), k.tensor<const float>(1), c);
+  auto size = [](int64_t n) { return static_cast<size_t>(n); };
+  Simd<Product>(Product::In{a.data(), size(a.stride(0))}, Product::In{b.data(), size(b.stride(0))},
+                Product::Out{c.data(), size(c.stride(0))}, size(c.shape(0)), size(c.shape(1)),
+                size(a.shape(1)), add);
 }
 
-PRECAST_KERNEL(multiply_add, Core::cube)(const KernelContext& k) {
-  AddProduct(k.tensor<const float>(0), k.tensor<const float>(1), k.tensor<float>(2));
-}
+PRECAST_KERNEL(multiply, Core::cube)(const KernelContext& k) { Multiply(k, false); }
+
+PRECAST_KERNEL(multiply_add, Core::cube)(const KernelContext& k) { Multiply(k, true); }
 
 void Bgemm(Orchestrator& o, const Args& args) {
   const Tensor &a = args.tensor(0), &b = args.tensor(1), &c = args.tensor(2);

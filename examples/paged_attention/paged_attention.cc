@@ -8,6 +8,8 @@
 //
 // Both tables may be host memory or stay on the device between runs. Given a list of free blocks, a
 // run first makes room for one more token of every sequence, as a decoding step does.
+#include "common/matmul.h"
+#include "common/simd.h"
 #include "paged_attention/paged_attention_case.h"
 
 #include <precast/precast.h>
@@ -22,60 +24,126 @@ using namespace precast;
 
 namespace {
 
-constexpr int64_t kMaxHeadDim = 512;  // a row as f32 on a kernel's stack: 2 KiB
-using Row = std::array<float, kMaxHeadDim>;
+using examples::Exp;
+using examples::Floats;
+using examples::Load;
+using examples::Product;
+using examples::Simd;
+using examples::Store;
 
-void Convert(const bf16* source, int64_t n, float* target) {
-  for (int64_t i = 0; i < n; ++i) target[i] = static_cast<float>(source[i]);
+constexpr int64_t kTokensAtOnce = 32;  // that are converted: with heads of 128, what L1 holds
+
+constexpr int64_t kAhead = 8;  // tokens between a conversion and the fetch from memory
+
+struct ConvertBody {
+  template <size_t N>
+  PRECAST_INLINE static void Run(const bf16* source, int64_t n, float* target) {
+    for (int64_t i = 0; i < n; ++i) target[i] = static_cast<float>(source[i]);
+  }
+};
+
+/// Tokens `first` to `first + count` as floats, one row after the other; valid until the next call.
+const float* ConvertTokens(TensorView<const bf16> tokens, int64_t first, int64_t count) {
+  thread_local std::vector<float> rows;
+  int64_t dim = tokens.shape(1);
+  rows.resize(static_cast<size_t>(count * dim));
+  for (int64_t t = 0; t < count; ++t) {
+    const bf16* row = &tokens(first + t, 0);
+    // Blocks lie in any order, so the processor doesn't know which bytes come next.
+    const bf16* coming = row + kAhead * tokens.stride(0);
+    for (int64_t i = 0; i < dim; i += 32) __builtin_prefetch(coming + i);
+    Simd<ConvertBody>(row, dim, rows.data() + t * dim);
+  }
+  return rows.data();
 }
 
-/// The inner product of two rows. Partial sums in lanes let the compiler use vector registers.
-float Dot(const float* a, const float* b, int64_t n) {
-  constexpr int64_t kLanes = 16;
-  float lanes[kLanes] = {};
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    for (int64_t lane = 0; lane < kLanes; ++lane) lanes[lane] += a[i + lane] * b[i + lane];
-  }
-  float sum = 0;
-  for (; i < n; ++i) sum += a[i] * b[i];
-  for (float lane : lanes) sum += lane;
-  return sum;
+Product::Matrix<const float> Matrix(const float* data, int64_t stride) {
+  return {data, static_cast<size_t>(stride)};
+}
+
+void Multiply(Product::Matrix<const float> a, Product::Matrix<const float> b,
+              Product::Matrix<float> c, int64_t m, int64_t n, int64_t k, bool add) {
+  Simd<Product>(a, b, c, static_cast<size_t>(m), static_cast<size_t>(n), static_cast<size_t>(k),
+                add);
 }
 
 /// scores[head, token] = query[head] . key[token]
 PRECAST_KERNEL(scores_of_block, Core::cube)(const KernelContext& k) {
   auto query = k.tensor<const bf16>(0), keys = k.tensor<const bf16>(1);
   auto scores = k.tensor<float>(2);
-  int64_t heads = query.shape(0), dim = query.shape(1);
-  std::vector<float> queries(static_cast<size_t>(heads * dim));
-  for (int64_t h = 0; h < heads; ++h) Convert(&query(h, 0), dim, queries.data() + h * dim);
-  Row key;
-  for (int64_t t = 0; t < keys.shape(0); ++t) {
-    Convert(&keys(t, 0), dim, key.data());
+  int64_t heads = query.shape(0), dim = query.shape(1), tokens = keys.shape(0);
+  // keys * queries^T, so that the heads of a token share a vector, and nothing is left to be summed
+  // across one. Heads are filled up to whole vectors.
+  int64_t columns = (heads + 15) / 16 * 16;
+  thread_local std::vector<float> queries, products;
+  queries.assign(static_cast<size_t>(dim * columns), 0);
+  products.resize(static_cast<size_t>(kTokensAtOnce * columns));
+  for (int64_t h = 0; h < heads; ++h) {
+    const bf16* row = &query(h, 0);
+    float* column = queries.data() + h;
+    for (int64_t d = 0; d < dim; ++d) column[d * columns] = static_cast<float>(row[d]);
+  }
+  for (int64_t first = 0; first < tokens; first += kTokensAtOnce) {
+    int64_t count = std::min(kTokensAtOnce, tokens - first);
+    Multiply(Matrix(ConvertTokens(keys, first, count), dim), Matrix(queries.data(), columns),
+             {products.data(), static_cast<size_t>(columns)}, count, columns, dim, false);
     for (int64_t h = 0; h < heads; ++h) {
-      scores(h, t) = Dot(queries.data() + h * dim, key.data(), dim);
+      float* score = &scores(h, first);
+      for (int64_t t = 0; t < count; ++t) score[t] = products.data()[t * columns + h];
     }
   }
 }
+
+struct SoftmaxBody {
+  struct Totals {
+    float top, sum;
+  };
+  template <size_t N>
+  PRECAST_INLINE static float Largest(const float* score, size_t n) {
+    if (n < N) return *std::max_element(score, score + n);
+    Floats<N> tops = Load<N>(score + n - N);
+    for (size_t i = 0; i + N <= n; i += N) {
+      Floats<N> value = Load<N>(score + i);
+      tops = tops > value ? tops : value;
+    }
+    float top = tops[0];
+    for (size_t lane = 1; lane < N; ++lane) top = std::max(top, tops[lane]);
+    return top;
+  }
+  /// weight = exp(scale score - top)
+  template <size_t N>
+  PRECAST_INLINE static Totals Run(const float* score, size_t n, float scale, float* weight) {
+    float top = Largest<N>(score, n) * scale;
+    Floats<N> sums = {};
+    size_t i = 0;
+    for (; i + N <= n; i += N) {
+      Floats<N> value = Exp<N>(Load<N>(score + i) * scale - top);
+      Store<N>(weight + i, value);
+      sums += value;
+    }
+    float sum = 0;
+    for (size_t lane = 0; lane < N; ++lane) sum += sums[lane];
+    if (i < n) {
+      float last[N] = {};
+      std::copy_n(score + i, n - i, last);
+      Store<N>(last, Exp<N>(Load<N>(last) * scale - top));
+      std::copy_n(last, n - i, weight + i);
+      for (size_t lane = 0; lane < n - i; ++lane) sum += last[lane];
+    }
+    return {top, sum};
+  }
+};
 
 /// weights = exp(scale scores - top), with each head's maximum `top` and the sum of its weights.
 PRECAST_KERNEL(softmax_of_block, Core::vector)(const KernelContext& k) {
   auto scores = k.tensor<const float>(0);
   auto weights = k.tensor<float>(1), top = k.tensor<float>(2), sum = k.tensor<float>(3);
   float scale = k.scalar<float>(0);
-  int64_t tokens = scores.shape(1);
   for (int64_t h = 0; h < scores.shape(0); ++h) {
-    const float* score = &scores(h, 0);
-    float* weight = &weights(h, 0);
-    float highest = *std::max_element(score, score + tokens) * scale;
-    float total = 0;
-    for (int64_t t = 0; t < tokens; ++t) {
-      weight[t] = std::exp(score[t] * scale - highest);
-      total += weight[t];
-    }
-    top(h) = highest;
-    sum(h) = total;
+    SoftmaxBody::Totals totals = Simd<SoftmaxBody>(
+        &scores(h, 0), static_cast<size_t>(scores.shape(1)), scale, &weights(h, 0));
+    top(h) = totals.top;
+    sum(h) = totals.sum;
   }
 }
 
@@ -84,16 +152,13 @@ PRECAST_KERNEL(values_of_block, Core::cube)(const KernelContext& k) {
   auto weights = k.tensor<const float>(0);
   auto values = k.tensor<const bf16>(1);
   auto outputs = k.tensor<float>(2);
-  int64_t heads = outputs.shape(0), dim = outputs.shape(1);
-  std::fill_n(&outputs(0, 0), heads * dim, 0.0f);
-  Row value;
-  for (int64_t t = 0; t < values.shape(0); ++t) {
-    Convert(&values(t, 0), dim, value.data());
-    for (int64_t h = 0; h < heads; ++h) {
-      float weight = weights(h, t);
-      float* output = &outputs(h, 0);
-      for (int64_t d = 0; d < dim; ++d) output[d] += weight * value[static_cast<size_t>(d)];
-    }
+  int64_t heads = outputs.shape(0), dim = outputs.shape(1), tokens = values.shape(0);
+  for (int64_t first = 0; first < tokens; first += kTokensAtOnce) {
+    int64_t count = std::min(kTokensAtOnce, tokens - first);
+    Multiply(Matrix(&weights(0, first), weights.stride(0)),
+             Matrix(ConvertTokens(values, first, count), dim),
+             {&outputs(0, 0), static_cast<size_t>(outputs.stride(0))}, heads, dim, count,
+             first > 0);
   }
 }
 
@@ -105,6 +170,15 @@ PRECAST_KERNEL(first_block, Core::vector)(const KernelContext& k) {
   }
 }
 
+struct JoinBody {
+  /// target = target * old_factor + source * new_factor
+  template <size_t N>
+  PRECAST_INLINE static void Run(float* target, float old_factor, const float* source,
+                                 float new_factor, int64_t n) {
+    for (int64_t i = 0; i < n; ++i) target[i] = target[i] * old_factor + source[i] * new_factor;
+  }
+};
+
 /// Joins a further block's with the sequence's: both are scaled to the greater of their maxima.
 PRECAST_KERNEL(next_block, Core::vector)(const KernelContext& k) {
   auto top = k.tensor<const float>(0), sum = k.tensor<const float>(1);
@@ -115,11 +189,7 @@ PRECAST_KERNEL(next_block, Core::vector)(const KernelContext& k) {
     float old_factor = std::exp(all_top[h] - highest), new_factor = std::exp(top[h] - highest);
     all_top[h] = highest;
     all_sum[h] = all_sum[h] * old_factor + sum[h] * new_factor;
-    const float* source = &output(h, 0);
-    float* target = &all_output(h, 0);
-    for (int64_t d = 0; d < output.shape(1); ++d) {
-      target[d] = target[d] * old_factor + source[d] * new_factor;
-    }
+    Simd<JoinBody>(&all_output(h, 0), old_factor, &output(h, 0), new_factor, output.shape(1));
   }
 }
 
@@ -258,12 +328,11 @@ void PagedAttention(Orchestrator& o, const Args& args) {
   const Tensor &values = args.tensor(kValues), &output = args.tensor(kOutput);
   int64_t heads = query.shape(1), dim = query.shape(2);
   int64_t block = keys.shape(1), kv_heads = keys.shape(2);
-  if (dim > kMaxHeadDim || dim != keys.shape(3) || heads % kv_heads != 0 ||
-      values.shape() != keys.shape() || output.shape() != query.shape()) {
-    o.report_fatal(3, fmt::format("query {}, keys {}, values {} and output {} do not fit together; "
-                                  "a head has at most {} values",
-                                  query.ToString(), keys.ToString(), values.ToString(),
-                                  output.ToString(), kMaxHeadDim));
+  if (dim != keys.shape(3) || heads % kv_heads != 0 || values.shape() != keys.shape() ||
+      output.shape() != query.shape()) {
+    o.report_fatal(
+        3, fmt::format("query {}, keys {}, values {} and output {} do not fit together",
+                       query.ToString(), keys.ToString(), values.ToString(), output.ToString()));
   }
   if (args.tensors() > kFreeBlocks) Grow(o, args);
   Tables tables(o, args);

@@ -8,35 +8,121 @@ namespace precast::qwen3 {
 
 namespace {
 
-/// Blocks for a matrix: pieces of about 32 Ki weights, as many as a chip has cube cores at most.
-uint32_t Blocks(const Tensor& matrix) {
-  return static_cast<uint32_t>(std::clamp<int64_t>(matrix.size() / 32768, 1, 24));
+constexpr uint32_t kCubeCores = 24;  // of a chip
+
+/// Blocks for matrices of this many weights: none so small that dividing it costs more than it
+/// gains, and one for each cube core, or more where that would make them so large that cores end
+/// apart.
+uint32_t Blocks(int64_t weights) {
+  constexpr int64_t kSmallest = int64_t{1} << 17, kLargest = int64_t{1} << 20;
+  int64_t blocks = std::clamp<int64_t>(weights / kSmallest, 1, kCubeCores);
+  return static_cast<uint32_t>(std::max(blocks, weights / kLargest));
+}
+
+/// What a layer gets: its weights, then these.
+namespace boundary {
+enum : size_t { x = argument::per_layer, turn, table, keys, values };
+}  // namespace boundary
+
+/// A layer, recorded once for each number of chunks and submitted for each layer and token. What
+/// differs between tokens is bound: the position.
+class Layer {
+ public:
+  Layer(Orchestrator& o, const Args& args, int64_t chunks)
+      : o_(o),
+        args_(args),
+        chunks_(chunks),
+        eps_(args.bound_scalar<float>(0)),
+        position_(args.bound_scalar<int32_t>(1)),
+        x_(args.tensor(boundary::x)),
+        h_(Numbers(x_.size())) {}
+
+  void Submit() {
+    Attention();
+    FeedForward();
+  }
+
+ private:
+  const Tensor& Weight(argument::Layer which) const { return args_.tensor(which); }
+  Tensor Numbers(int64_t n) { return o_.alloc({n}, DType::f32); }
+
+  void Attention() {
+    const Tensor &wq = Weight(argument::attn_q), &wk = Weight(argument::attn_k);
+    const Tensor &wv = Weight(argument::attn_v), &output = Weight(argument::attn_output);
+    const Tensor &turn = args_.tensor(boundary::turn), &table = args_.tensor(boundary::table);
+    const Tensor &keys = args_.tensor(boundary::keys), &values = args_.tensor(boundary::values);
+    int64_t query = wq.shape(0), head_dim = turn.size();
+    Tensor q_raw = Numbers(query), q = Numbers(query), attended = Numbers(query);
+    Tensor k = Numbers(wk.shape(0)), v = Numbers(wv.shape(0));
+    Tensor parts = o_.alloc({chunks_, query / head_dim, head_dim + 2}, DType::f32);
+    o_.submit(rms_norm, {in(x_), in(Weight(argument::attn_norm)), out(h_), eps_});
+    o_.submit(mat_vec, {in(h_), in(wq), out(q_raw), in(wk), out(k), in(wv), out(v)},
+              {.blocks = Blocks(wq.size() + wk.size() + wv.size()), .name = "qkv"});
+    o_.submit(norm_rotate, {in(turn), in(q_raw), in(Weight(argument::attn_q_norm)), out(q), in(k),
+                            in(Weight(argument::attn_k_norm)), in(v), in(table), inout(keys),
+                            inout(values), eps_, position_});
+    for (int64_t chunk = 0; chunk < chunks_; ++chunk) {
+      o_.submit(attend_chunk,
+                {in(q), in(keys), in(values), in(table), out(parts.select(0, chunk)),
+                 static_cast<int32_t>(chunk * kChunk), static_cast<int32_t>(kChunk),
+                 static_cast<int32_t>(head_dim), position_},
+                {.blocks = AttentionBlocks(query, query / head_dim)});
+    }
+    o_.submit(attend_merge, {in(parts), out(attended)});
+    o_.submit(mat_vec_add, {in(attended), in(output), inout(x_)},
+              {.blocks = Blocks(output.size()), .name = "attn_output"});
+  }
+
+  void FeedForward() {
+    const Tensor &gate = Weight(argument::ffn_gate), &up = Weight(argument::ffn_up);
+    const Tensor& down = Weight(argument::ffn_down);
+    Tensor mixed = Numbers(gate.shape(0));
+    o_.submit(rms_norm, {in(x_), in(Weight(argument::ffn_norm)), out(h_), eps_});
+    o_.submit(gated_mat_vec, {in(h_), in(gate), in(up), out(mixed)},
+              {.blocks = Blocks(gate.size() + up.size())});
+    o_.submit(mat_vec_add, {in(mixed), in(down), inout(x_)},
+              {.blocks = Blocks(down.size()), .name = "down"});
+  }
+
+  /// Blocks for a chunk: heads, or groups of them that are worth a block.
+  static uint32_t AttentionBlocks(int64_t query, int64_t heads) {
+    constexpr int64_t kSmallest = int64_t{1} << 14;
+    return static_cast<uint32_t>(std::clamp<int64_t>(kChunk * query / kSmallest, 1, heads));
+  }
+
+  Orchestrator& o_;
+  const Args& args_;
+  int64_t chunks_;
+  BoundScalar<float> eps_;
+  BoundScalar<int32_t> position_;
+  const Tensor& x_;
+  Tensor h_;
+};
+
+void SubmitLayer(Orchestrator& o, const Args& args, int64_t chunks) {
+  Layer(o, args, chunks).Submit();
 }
 
 /// One step of the decoder: what all layers share.
 class Step {
  public:
-  Step(Orchestrator& o, const Args& args)
-      : o_(o),
-        args_(args),
-        token_(args.scalar<int32_t>(0)),
-        wants_logits_(args.scalar<int32_t>(1) != 0),
-        eps_(args.scalar<float>(2)),
-        base_(args.scalar<float>(3)) {}
+  Step(Orchestrator& o, const Args& args) : o_(o), args_(args) {}
 
   void Run() {
-    position_ = GrowCache();
-    Tensor norm = Weight(argument::output_norm);
+    int32_t position = GrowCache();
+    auto eps = args_.scalar<float>(2);
+    const Tensor &norm = Weight(argument::output_norm), &output = Weight(argument::output);
     Tensor x = o_.alloc(norm.shape(), DType::f32);
-    o_.submit(embed, {in(Weight(argument::token_embd)), out(x), token_});
-    size_t layers = (args_.tensors() - argument::weights - argument::layers) / argument::per_layer;
-    for (size_t layer = 0; layer < layers; ++layer) Layer(layer, x);
-    if (!wants_logits_) return;
-    Tensor h = o_.alloc(x.shape(), DType::f32);
-    const Tensor& output = Weight(argument::output);
-    o_.submit(rms_norm, {in(x), in(norm), out(h), eps_});
-    o_.submit(mat_vec, {in(output), in(h), out(args_.tensor(argument::logits))},
-              {.blocks = Blocks(output), .name = "logits"});
+    Tensor turn =
+        o_.alloc(Weight(size_t{argument::layers} + argument::attn_q_norm).shape(), DType::f32);
+    o_.submit(embed, {in(Weight(argument::token_embd)), out(x), args_.scalar<int32_t>(0)});
+    o_.submit(rotation, {out(turn), args_.scalar<float>(3), position});
+    SubmitLayers(x, turn, eps, position);
+    if (args_.scalar<int32_t>(1) == 0) return;  // nobody wants the logits
+    Tensor h = o_.alloc(norm.shape(), DType::f32);
+    o_.submit(rms_norm, {in(x), in(norm), out(h), eps});
+    o_.submit(mat_vec, {in(h), in(output), out(args_.tensor(argument::logits))},
+              {.blocks = Blocks(output.size()), .name = "logits"});
   }
 
  private:
@@ -55,87 +141,29 @@ class Step {
       int32_t physical = o_.get_tensor_data<int32_t>(args_.tensor(argument::order), {page});
       o_.set_tensor_data<int32_t>(table, {page}, physical);
     }
-    physical_page_ = o_.get_tensor_data<int32_t>(table, {page});
     o_.set_tensor_data<int32_t>(lengths, {0}, position + 1);
     return position;
   }
 
-  void Layer(size_t layer, const Tensor& x) {
-    auto scope = o_.scope();
-    auto weight = [&](argument::Layer which) -> const Tensor& {
-      return Weight(argument::layers + layer * argument::per_layer + which);
-    };
-    Attention(static_cast<int64_t>(layer), weight, x);
-    FeedForward(weight, x);
-  }
-
-  template <typename Weights>
-  void Attention(int64_t layer, const Weights& weight, const Tensor& x) {
-    int64_t head_dim = weight(argument::attn_q_norm).size();
-    int64_t query = weight(argument::attn_q).shape(0), kv = weight(argument::attn_k).shape(0);
-    int64_t heads = query / head_dim;
-    Tensor keys = args_.tensor(argument::keys).select(0, layer);
-    Tensor values = args_.tensor(argument::values).select(0, layer);
-    auto row = [&](const Tensor& cache) {
-      return cache.select(0, physical_page_).select(0, position_ % kPage);
-    };
-
-    Tensor h = o_.alloc(x.shape(), DType::f32);
-    Tensor q_raw = o_.alloc({query}, DType::f32), q = o_.alloc({query}, DType::f32);
-    Tensor k_raw = o_.alloc({kv}, DType::f32);
-    o_.submit(rms_norm, {in(x), in(weight(argument::attn_norm)), out(h), eps_});
-    Project(weight(argument::attn_q), h, q_raw, "q");
-    Project(weight(argument::attn_k), h, k_raw, "k");
-    Project(weight(argument::attn_v), h, row(values), "v");
-    o_.submit(norm_rotate,
-              {in(q_raw), in(weight(argument::attn_q_norm)), out(q), eps_, base_, position_});
-    o_.submit(norm_rotate, {in(k_raw), in(weight(argument::attn_k_norm)), out(row(keys)), eps_,
-                            base_, position_});
-
-    int64_t length = position_ + 1, chunks = (length + kChunk - 1) / kChunk;
-    Tensor parts = o_.alloc({chunks, heads, head_dim + 2}, DType::f32);
-    for (int64_t chunk = 0; chunk < chunks; ++chunk) {
-      int64_t first = chunk * kChunk, count = std::min(kChunk, length - first);
-      o_.submit(attend_chunk,
-                {in(q), in(keys), in(values), in(args_.tensor(argument::table)),
-                 out(parts.select(0, chunk)), static_cast<int32_t>(first),
-                 static_cast<int32_t>(count), static_cast<int32_t>(head_dim)},
-                {.blocks = static_cast<uint32_t>(std::min<int64_t>(heads, 8))});
+  void SubmitLayers(const Tensor& x, const Tensor& turn, float eps, int32_t position) {
+    const Tensor &keys = args_.tensor(argument::keys), &values = args_.tensor(argument::values);
+    for (int64_t layer = 0; layer < keys.shape(0); ++layer) {
+      size_t first = argument::layers + static_cast<size_t>(layer) * argument::per_layer;
+      auto weight = [&](argument::Layer which) { return in(Weight(first + which)); };
+      o_.submit_graph(
+          "layer", SubmitLayer,
+          {weight(argument::attn_norm), weight(argument::attn_q), weight(argument::attn_k),
+           weight(argument::attn_v), weight(argument::attn_q_norm), weight(argument::attn_k_norm),
+           weight(argument::attn_output), weight(argument::ffn_norm), weight(argument::ffn_gate),
+           weight(argument::ffn_up), weight(argument::ffn_down), inout(x), in(turn),
+           in(args_.tensor(argument::table)), inout(keys.select(0, layer)),
+           inout(values.select(0, layer)), eps, position},
+          position / kChunk + 1);
     }
-    Tensor attended = o_.alloc({query}, DType::f32);
-    o_.submit(attend_merge, {in(parts), out(attended)});
-    const Tensor& output = weight(argument::attn_output);
-    o_.submit(mat_vec_add, {in(output), in(attended), inout(x)},
-              {.blocks = Blocks(output), .name = "attn_output"});
-  }
-
-  template <typename Weights>
-  void FeedForward(const Weights& weight, const Tensor& x) {
-    Shape wide{weight(argument::ffn_gate).shape(0)};
-    Tensor h = o_.alloc(x.shape(), DType::f32);
-    Tensor gate = o_.alloc(wide, DType::f32), up = o_.alloc(wide, DType::f32);
-    Tensor mixed = o_.alloc(wide, DType::f32);
-    o_.submit(rms_norm, {in(x), in(weight(argument::ffn_norm)), out(h), eps_});
-    Project(weight(argument::ffn_gate), h, gate, "gate");
-    Project(weight(argument::ffn_up), h, up, "up");
-    o_.submit(swiglu, {in(gate), in(up), out(mixed)});
-    const Tensor& down = weight(argument::ffn_down);
-    o_.submit(mat_vec_add, {in(down), in(mixed), inout(x)},
-              {.blocks = Blocks(down), .name = "down"});
-  }
-
-  void Project(const Tensor& matrix, const Tensor& x, const Tensor& y, std::string_view name) {
-    o_.submit(mat_vec, {in(matrix), in(x), out(y)}, {.blocks = Blocks(matrix), .name = name});
   }
 
   Orchestrator& o_;
   const Args& args_;
-  int32_t token_;
-  bool wants_logits_;
-  float eps_;
-  float base_;
-  int32_t position_ = 0;
-  int64_t physical_page_ = 0;
 };
 
 }  // namespace

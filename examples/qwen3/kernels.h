@@ -16,31 +16,40 @@ namespace precast::qwen3 {
 void Embed(const KernelContext& k);
 /// x [n], weight [n], out y [n]; eps (f32). y = x / rms(x) * weight.
 void RmsNorm(const KernelContext& k);
-/// W, x, out y. y = W x. Blocks share the rows.
+/// x, then pairs W, out y. y = W x for each. Blocks share the rows of all.
 void MatVec(const KernelContext& k);
-/// W, x, inout y. y += W x. Blocks share the rows.
+/// x, W, inout y. y += W x. Blocks share the rows.
 void MatVecAdd(const KernelContext& k);
-/// x [heads * head_dim], weight [head_dim], out y; eps (f32), base (f32), position (i32).
-/// Each head: RMS norm, then rotary embedding that turns the pairs (i, i + head_dim / 2).
+/// x, gate matrix G, up matrix U, out y. y = g * sigmoid(g) * (U x), where g = G x. Blocks share
+/// the rows.
+void GatedMatVec(const KernelContext& k);
+/// out rotation [head_dim]: cosines, then sines, of the angles by which the pairs
+/// (i, i + head_dim / 2) turn; base (f32), position (i32).
+void Rotation(const KernelContext& k);
+/// rotation, q [heads * head_dim], weight [head_dim], out y like q, k [kv_heads * head_dim],
+/// weight [head_dim], v like k, table [pages], inout keys and values
+/// [pages, page, kv_heads * head_dim]; eps (f32), position (i32).
+/// Each head of q and k: RMS norm, then rotary embedding. What k becomes, and v as it is, go to
+/// their row of the cache.
 void NormRotate(const KernelContext& k);
 /// q [heads * head_dim], keys and values [pages, page, kv_heads * head_dim], table [pages],
-/// out part [heads, head_dim + 2]; first (i32), count (i32), head_dim (i32).
-/// Attention of q over `count` positions from `first` on, found through the table. A part holds for
+/// out part [heads, head_dim + 2]; first, size, head_dim and last (all i32).
+/// Attention of q over `size` positions from `first` on, but none after `last`; found through the
+/// table. A part holds for
 /// each head the weighted sum of values, the largest score, and the sum of weights. Blocks share
 /// the heads.
 void AttendChunk(const KernelContext& k);
 /// parts [chunks, heads, head_dim + 2], out y [heads * head_dim]. Blocks share the heads.
 void AttendMerge(const KernelContext& k);
-/// gate [n], up [n], out y [n]. y = gate * sigmoid(gate) * up.
-void SwiGlu(const KernelContext& k);
 
 inline constexpr Kernel embed{"embed", Core::vector, &Embed, ""};
 inline constexpr Kernel rms_norm{"rms_norm", Core::vector, &RmsNorm, ""};
 inline constexpr Kernel mat_vec{"mat_vec", Core::cube, &MatVec, ""};
 inline constexpr Kernel mat_vec_add{"mat_vec_add", Core::cube, &MatVecAdd, ""};
+inline constexpr Kernel gated_mat_vec{"gated_mat_vec", Core::cube, &GatedMatVec, ""};
+inline constexpr Kernel rotation{"rotation", Core::vector, &Rotation, ""};
 inline constexpr Kernel norm_rotate{"norm_rotate", Core::vector, &NormRotate, ""};
 inline constexpr Kernel attend_chunk{"attend_chunk", Core::vector, &AttendChunk, ""};
 inline constexpr Kernel attend_merge{"attend_merge", Core::vector, &AttendMerge, ""};
-inline constexpr Kernel swiglu{"swiglu", Core::vector, &SwiGlu, ""};
 
 }  // namespace precast::qwen3

@@ -27,6 +27,7 @@ struct Generated {
   std::string text;
   GoldenResult golden;
   int rounds = 0;
+  std::vector<int> recorded;  // rounds that recorded a definition
 };
 
 using Settings = std::vector<std::pair<std::string, std::string>>;
@@ -41,7 +42,9 @@ Generated Generate(const WorkerOptions& worker_options, const RunOptions& run_op
   auto run = program.cases.front().make({.worker = worker, .params = params, .stream = {}});
   Generated result;
   for (; run->WantsRound(result.rounds, 0); ++result.rounds) {
-    run->After(result.rounds, worker.run(program, run->Args(result.rounds), run_options));
+    RunReport report = worker.run(program, run->Args(result.rounds), run_options);
+    if (report.graph.definitions_recorded > 0) result.recorded.push_back(result.rounds);
+    run->After(result.rounds, report);
   }
   result.text = *run->Text();
   result.golden = run->Check();
@@ -89,6 +92,14 @@ INSTANTIATE_TEST_SUITE_P(Types, Qwen3Test,
                          ::testing::Values(GgufType::f32, GgufType::f16, GgufType::bf16,
                                            GgufType::q8_0),
                          [](const auto& test) { return std::string(Name(test.param)); });
+
+TEST_P(Qwen3Test, ALayerIsRecordedOnceForEachNumberOfChunks) {
+  for (const char* platform : {"cpu", "a2a3sim", "a5sim"}) {
+    Generated found = Generate({.platform = platform}, {}, Greedy(model_.path(), "To be", 150));
+    ASSERT_GT(found.rounds, 128);
+    EXPECT_EQ(found.recorded, (std::vector<int>{0, 64, 128}));
+  }
+}
 
 TEST_P(Qwen3Test, EveryPlatformAndExecutorWritesWhatThePlainForwardPassWrites) {
   const std::string prompt = "To be, or not to be";

@@ -152,8 +152,7 @@ class GraphRun {
   void Loop(Lane<Sync>& lane, BlockJob<Sync>* job, Place* current) {
     TaskRef next = 0;
     if (job != nullptr) {
-      *current = Find(job->task);
-      if (JoinJob(lane, *job)) next = Complete(lane, *current);
+      if (JoinJob(lane, *job, current)) next = Complete(lane, *current);
       if (lane.abandoned) return;
     }
     lane.task_ns = lane.wasted_ns = 0;
@@ -217,22 +216,25 @@ class GraphRun {
       return true;
     }
     job->task = RefOf(place);
+    job->kernel = task->kernel;
     job->items = items;
     job->next.store(0, std::memory_order_relaxed);
     job->done.store(0, std::memory_order_relaxed);
     job->users.store(1, std::memory_order_relaxed);
-    return JoinJob(lane, *job);
+    Place found;  // not `place` itself, which then were not in registers
+    return JoinJob(lane, *job, &found);
   }
 
   /// Runs items of a job until none is unclaimed. True when the caller ran the last one of all.
-  bool JoinJob(Lane<Sync>& lane, BlockJob<Sync>& job) {
+  /// `place`: of the task, once an item of it is claimed. Until then the task may have ended, and
+  /// its instance with it.
+  bool JoinJob(Lane<Sync>& lane, BlockJob<Sync>& job, Place* place) {
     struct Use {  // ends with the scope, also when a kernel throws
       BlockJob<Sync>& job;
       ~Use() { job.users.fetch_sub(1, std::memory_order_release); }
     } use{job};
-    Place place = Find(job.task);
     uint64_t lanes = static_cast<uint64_t>(limits_.lanes);
-    double& item_ns = lane.item_ns[place.task->kernel % lane.item_ns.size()];
+    double& item_ns = lane.item_ns[job.kernel % lane.item_ns.size()];
     uint64_t ran = 0;
     while (!Stopped()) {
       uint64_t seen = job.next.load(std::memory_order_relaxed);
@@ -245,8 +247,9 @@ class GraphRun {
       uint64_t begin = job.next.fetch_add(batch, std::memory_order_relaxed);
       uint64_t end = std::min(begin + batch, job.items);
       if (begin >= end) break;
+      if (ran == 0) *place = Find(job.task);
       Clock::time_point start = Clock::now();
-      for (uint64_t item = begin; item < end && !lane.abandoned; ++item) Call(lane, place, item);
+      for (uint64_t item = begin; item < end && !lane.abandoned; ++item) Call(lane, *place, item);
       ran += end - begin;
       if (lane.abandoned) return false;
       double ns = std::chrono::duration<double, std::nano>(Clock::now() - start).count();

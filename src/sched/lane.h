@@ -28,6 +28,7 @@ struct alignas(64) BlockJob {
   typename Sync::template Atomic<uint64_t> done{0};   // items that have run
   typename Sync::template Atomic<uint32_t> users{0};  // lanes that may still look at this job
   TaskRef task = 0;
+  uint32_t kernel = 0;  // of the task, for those who come when it has ended
   uint64_t items = 0;
 };
 

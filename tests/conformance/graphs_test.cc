@@ -304,6 +304,33 @@ TEST_P(GraphsTest, TakeDeviceTensorsAPredicateAndOrder) {
   EXPECT_EQ(result, Values(kSize, 3 * 7 + 7));
 }
 
+// A lane may come to the blocks of an instance when these have run and the bytes of the instance
+// hold another tensor.
+TEST_P(GraphsTest, EndWhileOthersAreOnTheirWay) {
+  Worker worker({.platform = GetParam(), .threads = 8});
+  auto body = [](Orchestrator& o, const Args& args) {
+    Tensor t = o.alloc(args.tensor(0).shape(), DType::u64);
+    for (int i = 0; i < 4; ++i) {
+      o.submit(next, {in(args.tensor(0)), out(t)}, {.blocks = 16});
+      o.submit(next, {in(t), out(args.tensor(0))}, {.blocks = 16});
+    }
+  };
+  Values x(1 << 14, 0);
+  for (int round = 0; round < 20; ++round) {
+    worker.run(
+        [&](Orchestrator& o, const Args& args) {
+          for (int i = 0; i < 50; ++i) {
+            o.submit_graph("late", body, {inout(args.tensor(0))});
+            auto scope = o.scope();
+            Tensor other = o.alloc(args.tensor(0).shape(), DType::u64);
+            o.submit(next, {in(args.tensor(0)), out(other)});
+          }
+        },
+        {inout(x)});
+  }
+  EXPECT_EQ(x, Values(x.size(), 20u * 50 * 8));
+}
+
 TEST_P(GraphsTest, AreSafeFromSeveralThreads) {
   std::vector<std::thread> threads;
   std::vector<Values> x(4, Values(kSize, 1)), y(4, Values(kSize));
