@@ -199,6 +199,15 @@ inline void Builder::PutArgument(const Draft& draft, size_t i, const Buffer& buf
 }
 
 inline void Builder::Place(const Draft& draft, uint32_t index) {
+  Buffer& buffer = regions_[index];
+  uint64_t fresh = heap_.PlaceFresh(index, buffer.bytes);
+  if (fresh == HeapPlanner::kNoPlace) return PlaceAgain(draft, index);
+  buffer.base = fresh;
+  buffer.clear(Buffer::kUnplaced);
+}
+
+/// The same where bytes may be used again.
+[[gnu::noinline]] void Builder::PlaceAgain(const Draft& draft, uint32_t index) {
   auto precedes = [&](BufferId dead) {
     return regions_.AllLive(dead, [&](abi::TaskId user) { return Precedes(draft, user); });
   };
@@ -215,7 +224,7 @@ inline void Builder::Place(const Draft& draft, uint32_t index) {
   regions_.Claim(index, draft.id);
 }
 
-void Builder::CommitUnplaced(const Draft& draft) {
+[[gnu::noinline]] void Builder::CommitUnplaced(const Draft& draft) {
   Edges edges{*this, draft};
   for (size_t i = 0; i < draft.tensors; ++i) {
     const Access& access = draft.accesses[i];
@@ -257,15 +266,19 @@ void Builder::CommitExtras(const Draft& draft, const Access* predicate) {
     CommitExtras(draft, predicate);
   }
   // Tensors that have no place yet come last: what the task already waits for decides which bytes
-  // of the heap are free for them.
+  // of the heap are free for them. One at the end of the arguments, the usual `out`, stands there
+  // already.
   Edges edges{*this, draft};
   bool unplaced = false;
   for (size_t i = 0; i < draft.tensors; ++i) {
     Access& access = draft.accesses[i];
     Buffer& buffer = regions_[access.buffer];
     if (buffer.is(Buffer::kUnplaced)) {
-      access.unplaced = unplaced = true;
-      continue;
+      if (unplaced || i + 1 < draft.tensors) {
+        access.unplaced = unplaced = true;
+        continue;
+      }
+      Place(draft, access.buffer);
     }
     PutArgument(draft, i, buffer);
     Infer(edges, access, buffer);

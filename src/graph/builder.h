@@ -197,6 +197,7 @@ class Builder {
                 std::span<const uint32_t> counters);
   void CommitUnplaced(const Draft& draft);
   void Place(const Draft& draft, uint32_t buffer);
+  void PlaceAgain(const Draft& draft, uint32_t buffer);
   void PutArgument(const Draft& draft, size_t i, const Buffer& buffer);
   /// Makes the edges of a draft that the region map finds.
   struct Edges {

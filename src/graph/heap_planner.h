@@ -74,6 +74,15 @@ class HeapPlanner {
   }
   static constexpr uint32_t kRecent = 8, kAsked = 4;
 
+  /// The short way for what no tensor has died for yet: places it in fresh bytes and gives their
+  /// offset, or gives kNoPlace and changes nothing. Requires: as for Place.
+  static constexpr uint64_t kNoPlace = ~uint64_t{0};
+  uint64_t PlaceFresh(BufferId buffer, uint64_t bytes) {
+    uint64_t size = SizeFor(bytes);
+    if (recent_used_ != 0 || free_block_ != 0 || size > budget_ - peak_) return kNoPlace;
+    return PutFresh(buffer, size);
+  }
+
   /// The scope of `buffer` ended: its bytes may be used again. Does nothing for a buffer that was
   /// not placed, or retired before.
   void Retire(BufferId buffer);
@@ -115,6 +124,7 @@ class HeapPlanner {
   uint32_t FindRun(uint64_t size) const;
   void MakeLive(uint32_t block, BufferId buffer);
   uint32_t NewBlock();
+  void NoteBlock(BufferId buffer, uint32_t block);
   void Unlink(uint32_t block);
   void FreeRun(uint32_t run);
   void Enlist(uint32_t run);
@@ -149,19 +159,26 @@ inline void HeapPlanner::MakeLive(uint32_t block, BufferId buffer) {
   blocks_[block].owner = buffer;
   blocks_[block].dead = false;
   blocks_[block].run = 0;
-  if (buffer >= block_of_.size()) block_of_.resize(std::max<size_t>(2 * size_t{buffer}, 64));
-  block_of_[buffer] = block;
   live_bytes_ += blocks_[block].bytes;
+  NoteBlock(buffer, block);
+}
+
+inline void HeapPlanner::NoteBlock(BufferId buffer, uint32_t block) {
+  if (buffer >= block_of_.size()) [[unlikely]]
+    block_of_.resize(std::max<size_t>(2 * size_t{buffer}, 64));
+  block_of_[buffer] = block;
 }
 
 inline uint64_t HeapPlanner::PutFresh(BufferId buffer, uint64_t size) {
+  uint64_t offset = peak_;
   uint32_t block = NewBlock();
-  blocks_[block] = {peak_, size, rightmost_, 0, buffer, 0, false};
-  if (rightmost_ != 0) blocks_[rightmost_].right = block;
+  blocks_[block] = {offset, size, rightmost_, 0, buffer, 0, false};
+  blocks_[rightmost_].right = block;  // entry 0 is none: what is written there is never read
   rightmost_ = block;
   peak_ += size;
-  MakeLive(block, buffer);
-  return blocks_[block].offset;
+  live_bytes_ += size;
+  NoteBlock(buffer, block);
+  return offset;
 }
 
 }  // namespace precast::graph
