@@ -202,6 +202,8 @@ int Main(int argc, char** argv) {
   host_views->add_flag("--json", options.json, "One JSON document on standard output");
   CLI::App* replay = app.add_subcommand("replay", "Recording graphs and replaying them");
   add_common_options(replay);
+  CLI::App* pipeline = app.add_subcommand("pipeline", "Binding a run while another executes");
+  add_common_options(pipeline);
   size_t mib = 1024;
   CLI::App* memory = app.add_subcommand("memory", "How fast this machine reads memory");
   memory->add_option("--mib", mib, "Size of the array; far more than the caches hold")
@@ -217,6 +219,9 @@ int Main(int argc, char** argv) {
   if (host_views->parsed()) PrintValues(MeasureHostViews(), options.json);
   if (replay->parsed()) {
     PrintValues(MeasureReplay(options.threads, options.repetitions), options.json);
+  }
+  if (pipeline->parsed()) {
+    PrintValues(MeasurePipeline(options.threads, options.repetitions), options.json);
   }
   if (memory->parsed()) return MeasureMemory(mib, options);
   for (auto& [command, suite] : suites) {

@@ -9,4 +9,8 @@ namespace precast::bench {
 /// {"suite", "machine", "results": [{"name", "value", "unit"}]}
 nlohmann::json MeasureReplay(int threads, int repetitions);
 
+/// Runs submitted one behind the other, so that one is bound while the one before executes: time
+/// per run against the time that execution alone takes.
+nlohmann::json MeasurePipeline(int threads, int repetitions);
+
 }  // namespace precast::bench

@@ -7,6 +7,7 @@
 #include <precast/error.h>
 
 #include <CLI/CLI.hpp>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -18,7 +19,8 @@
 namespace precast::cli {
 namespace {
 
-const std::vector<std::string> kSuites = {"submit", "execute", "run", "hostview"};
+const std::vector<std::string> kSuites = {"submit", "execute",  "run",   "hostview",
+                                          "replay", "pipeline", "memory"};
 
 /// Where precast-bench lies if it was built: beside this executable.
 std::string BenchPath() {
@@ -36,10 +38,13 @@ void BenchCommand::Declare(CLI::App& app, const std::vector<std::string>& args) 
       "  execute                     executing a graph for the first time\n"
       "  run                         all of a run: build, send, execute, release\n"
       "  hostview                    orchestrations that read device memory\n"
+      "  replay                      recording graphs and replaying them\n"
+      "  pipeline                    binding a run while another executes\n"
+      "  memory                      how fast this machine reads memory\n"
       "\n"
-      "Precast takes part beside a floor, oneTBB, OpenMP and StarPU, in one process, and prints ns "
-      "per\n"
-      "task. The program precast-bench does the work. scripts/test builds it, and so does\n"
+      "In the first three Precast takes part beside a floor, oneTBB, OpenMP and StarPU, in one\n"
+      "process, and they print ns per task. The program precast-bench does the work. scripts/test "
+      "builds it, and so does\n"
       "scripts/setup release precast-bench.\n"
       "\n"
       "Examples:\n"
@@ -49,7 +54,9 @@ void BenchCommand::Declare(CLI::App& app, const std::vector<std::string>& args) 
 }
 
 int BenchCommand::Run(Output& output) {
-  if (args_.empty()) Fail(ErrorCode::usage, "name a suite: submit, execute, run or hostview");
+  if (args_.empty()) {
+    Fail(ErrorCode::usage, "name a suite, one of {}", fmt::join(kSuites, ", "));
+  }
   if (std::find(kSuites.begin(), kSuites.end(), args_[0]) == kSuites.end()) {
     FailUnknown("suite", args_[0], kSuites);
   }
