@@ -143,6 +143,9 @@ class GraphRun {
   // Tasks shorter than this stay with their lane once they are ready: the counters of their
   // consumers would travel between cores for longer than the tasks take.
   static constexpr double kTinyNs = 150;
+  // Roots of a run of such tasks are handed out when they are worth this: less, and what they make
+  // ready costs both lanes more than it saves (a tree of 10,000 empty tasks 14 ns a task, not 8).
+  static constexpr double kTinyShareNs = 120'000;
   // Work between two readings of the clock, which take some 30 ns.
   static constexpr double kSampleNs = 1'000;
   static constexpr double kMaxSample = 32;  // tasks
@@ -382,7 +385,7 @@ class GraphRun {
   void Share(Lane<Sync>& lane, bool has_next, bool wake) {
     double worth = static_cast<double>(Spare(lane, has_next)) * lane.task_ns;
     bool tiny = lane.task_ns < kTinyNs;
-    if (!WorthIt(lane, worth, wake) || (tiny && worth < kWakeNs)) return;
+    if (!WorthIt(lane, worth, wake) || (tiny && worth < kTinyShareNs)) return;
     auto [target, parcel] = ClaimIdle(wake);
     if (parcel == nullptr) return;
     parcel->run = this;
