@@ -1,6 +1,6 @@
 # Installs the build into a fresh prefix and uses it from projects outside the tree, as a user would:
-# the first program of the README, the program of docs/programs.md (both built from the very text of
-# the page), and the project of this folder. Takes -D build_dir, build_type, generator and compiler;
+# the first program of the README, the programs of docs/programs.md and docs/graphs.md (built from the
+# very text of the pages), and the project of this folder. Takes -D build_dir, build_type, generator and compiler;
 # cleans up unless it fails.
 cmake_minimum_required(VERSION 3.22)
 
@@ -17,17 +17,23 @@ function(step)
   set(output "${output}" PARENT_SCOPE)
 endfunction()
 
-# Writes the first code block of a language in a page to a file.
+# Writes a code block of a language in a page to a file: the first, or the one of that number.
 function(extract page language file)
   file(READ ${CMAKE_CURRENT_LIST_DIR}/../../${page} text)
   set(fence "\n```${language}\n")
-  string(FIND "${text}" "${fence}" begin)
-  if(begin EQUAL -1)
-    message(FATAL_ERROR "${page} has no code block in ${language}")
-  endif()
   string(LENGTH "${fence}" length)
-  math(EXPR begin "${begin} + ${length}")
-  string(SUBSTRING "${text}" ${begin} -1 text)
+  set(number 1)
+  if(ARGC GREATER 3)
+    set(number ${ARGV3})
+  endif()
+  foreach(block RANGE 1 ${number})
+    string(FIND "${text}" "${fence}" begin)
+    if(begin EQUAL -1)
+      message(FATAL_ERROR "${page} has no code block ${block} in ${language}")
+    endif()
+    math(EXPR begin "${begin} + ${length}")
+    string(SUBSTRING "${text}" ${begin} -1 text)
+  endforeach()
   string(FIND "${text}" "\n```\n" end)
   string(SUBSTRING "${text}" 0 ${end} text)
   file(WRITE ${work}/${file} "${text}\n")
@@ -56,6 +62,14 @@ extract(docs/programs.md cmake saxpy/CMakeLists.txt)
 build(saxpy)
 step(prefix/bin/precast run build-saxpy/saxpy.so --platform a2a3sim --n 500 --a 2)
 message("${output}")
+
+foreach(block RANGE 1 2)
+  extract(docs/graphs.md cpp graphs-${block}/first.cc ${block})
+  extract(README.md cmake graphs-${block}/CMakeLists.txt)
+  build(graphs-${block})
+  step(build-graphs-${block}/first)
+  message("${output}")
+endforeach()
 
 file(COPY ${CMAKE_CURRENT_LIST_DIR}/ DESTINATION ${work}/consumer)
 build(consumer -D CMAKE_BUILD_TYPE=${build_type})
