@@ -487,6 +487,27 @@ TEST_P(GraphsTest, AReplayableProgramMustBeLoaded) {
   }
 }
 
+// Whatever was recorded in the same memory before, equal graphs are one.
+TEST_P(GraphsTest, EqualGraphsAreOneWhateverWasRecordedBetween) {
+  auto wide = [](Orchestrator& o, const Args& args) {
+    for (int i = 0; i < 30; ++i) {
+      o.submit(mix, {inout(args.tensor(0)), ~uint64_t{0}, ~uint64_t{0}, ~uint64_t{0}},
+               {.name = "a rather long name"});
+    }
+  };
+  RunReport report = worker_.run(
+      [&](Orchestrator& o, const Args& args) {
+        for (int i = 0; i < 4; ++i) {
+          o.submit_graph(2 * i, wide, {inout(args.tensor(0))});
+          o.submit_graph(2 * i + 1, Step,
+                         {inout(args.tensor(0)), out(args.tensor(1)), uint64_t{1}});
+        }
+      },
+      {inout(x_), out(y_)}, {.verify_replays = true});
+  EXPECT_EQ(report.graph.definitions_recorded, 8u);
+  EXPECT_EQ(report.graph.definitions_shared, 6u);
+}
+
 int hidden_state = 0;
 
 TEST_P(GraphsTest, VerifyFindsABodyThatDependsOnMore) {
