@@ -371,7 +371,8 @@ abi::TaskId Builder::Submit(const TaskSpec& spec, ArgList args) {
                                                   draft.tensors);
     for (const Arg& arg : args) {
       if (arg.is_scalar()) {
-        *scalar++ = {arg.bits(), static_cast<uint32_t>(arg.dtype()), arg.bound()};
+        *scalar++ = {arg.bound() == 0 ? arg.bits() : 0, static_cast<uint32_t>(arg.dtype()),
+                     arg.bound()};
       }
     }
   }
@@ -461,7 +462,7 @@ void Builder::CommitGraph(const Draft& draft, const GraphSpec& graph, ArgList ar
   if (draft.task->scalars != 0) {
     for (const Arg& arg : args) {
       if (!arg.is_scalar()) continue;
-      bindings_.push_back(arg.bits());
+      bindings_.push_back(arg.bound() == 0 ? arg.bits() : 0);
       if ((draft.task->flags & abi::kTaskPasses) != 0) bindings_.push_back(arg.bound());
     }
   }
