@@ -6,17 +6,21 @@
 //     o.submit_graph("layer", layer, {in(l.weights), inout(x), uint32_t(l.position)}, heads);
 //   }
 //
-// The body is called once for each combination of key, parameters and signature in the life of the
-// worker; the graph that it submits is kept on the device. Every submission then is one task, which
-// carries addresses and scalars. The result is that of calling the body each time.
+// The body is called once for each combination of key, body, parameters and signature in the life
+// of the worker (again if its recording had to make room: WorkerOptions::definition_budget); the
+// graph that it submits is kept on the device. Every submission then is one task, which carries
+// addresses and scalars. The result is that of calling the body each time.
 //
 // The signature of a submission: direction, dtype, shape and strides of each tensor, which of them
 // share memory and how, the types of the scalars; and every value that the body looked at. These
-// are the scalars it asked for by `value()` and the bytes that it read with `get_tensor_data`: a
-// recording is replayed only where they are the same.
+// are the scalars it asked for by `scalar` or `value()` and the bytes that it read with
+// `get_tensor_data`: a recording is replayed only where they are the same.
 //
 // Parameters are part of the key: integers, floating point numbers (by their bits), bool,
 // enumerations and strings.
+//
+// A body may do what an orchestration may, but set_tensor_data; it uses the tensors and the
+// Orchestrator that it was given. docs/graphs.md has the rules, and programs that compile.
 #pragma once
 
 #include <precast/dtype.h>
@@ -124,7 +128,8 @@ inline constexpr char kAddressOf = 0;
 
 /// A scalar on the boundary of a graph under record. Passed on to a kernel or a graph, it is bound:
 /// each instance passes its own value. There is no arithmetic on it: what is computed from a value
-/// would be that of the first submission in all others.
+/// would be that of the first submission in all others. In the orchestration of a run it is its
+/// value. Valid in the call of the body or orchestration whose `Args` it came from.
 template <Element T>
 class BoundScalar {
  public:

@@ -67,7 +67,7 @@ template <Elements C>
 using ElementOf = std::remove_pointer_t<decltype(std::data(std::declval<C&>()))>;
 }  // namespace detail
 
-/// Names a submitted task of one run.
+/// Names a submitted task of one run, or of one recorded graph.
 class Task {
  public:
   Task() = default;
@@ -129,7 +129,8 @@ struct SubmitOptions {
   PredicateRef when = {};      ///< run only if it holds
 };
 
-/// The arguments of a run as its orchestration sees them.
+/// The arguments of a run as its orchestration sees them, or the boundary of a recorded graph as
+/// its body does.
 class Args {
  public:
   size_t tensors() const { return tensors_.size(); }
@@ -140,7 +141,8 @@ class Args {
       FailTensor(i);
     return tensors_[i];
   }
-  /// Scalar argument `i` (numbered apart from tensors). `T` must be the type that was passed.
+  /// Scalar argument `i` (numbered apart from tensors). `T` must be the type that was passed. In
+  /// the body of a graph: the recording then is for this value only.
   template <Element T>
   T scalar(size_t i) const {
     uint64_t bits = ScalarBits(i, kDTypeOf<T>);
@@ -240,7 +242,8 @@ class Orchestrator {
     return SubmitGraph(key, erased, encoded.bytes(), args, options);
   }
 
-  /// A tensor in the run's own device memory. It dies with the innermost open scope.
+  /// A tensor in the run's own device memory. It dies with the innermost open scope. In the body of
+  /// a graph each instance has one of its own.
   Tensor alloc(const Shape& shape, DType dtype);
   /// The same, every element set to `fill`, which must be representable in `dtype`. This adds one
   /// task, which writes the tensor.
@@ -250,7 +253,8 @@ class Orchestrator {
   [[nodiscard]] Scope scope();
 
   /// Reads one element of an argument now, or of device memory that outlives runs. Waits for
-  /// earlier runs that write it; an error when a submitted task of this run does. Costs about a
+  /// earlier runs that write it; an error when a submitted task of this run does. In the body of a
+  /// graph the recording then is for these bytes only (a guard). Costs about a
   /// load when read before, a driver call for each access where device memory can't be mapped: then
   /// read ranges.
   template <Element T>
@@ -277,9 +281,10 @@ class Orchestrator {
     Get(tensor, {}, kDTypeOf<T>, values.data(), static_cast<int64_t>(values.size()));
   }
 
-  /// Writes one element of an argument now. Waits for earlier runs that touch it; an error when a
-  /// submitted task of this run does. A host argument's own memory changes only when the run
-  /// succeeds, and only if it is not an `in`; device memory changes at once and stays changed.
+  /// Writes one element of an argument now; an error in the body of a graph. Waits for earlier runs
+  /// that touch it; an error when a submitted task of this run does. A host argument's own memory
+  /// changes only when the run succeeds, and only if it is not an `in`; device memory changes at
+  /// once and stays changed.
   template <Element T>
   void set_tensor_data(const Tensor& tensor, std::initializer_list<int64_t> index, T value) {
     Set(tensor, std::span(index.begin(), index.size()), kDTypeOf<T>, &value, 1);

@@ -131,7 +131,7 @@ struct Program {
   /// Whole runs are replayed: the orchestration is treated like the body of a recorded graph
   /// (precast/graph.h) whose boundary are the run's arguments. While nothing that it looked at has
   /// changed, the next run submits one task. The orchestration must then be a function of its
-  /// arguments alone, and the program must have been loaded by the worker.
+  /// arguments alone, and the program must have been loaded by the worker and live as long.
   bool replayable = false;
 };
 

@@ -16,11 +16,11 @@ namespace precast {
 enum class Phase : uint8_t {
   args,             ///< validate and claim arguments; copy host arguments to the device
   host_orch,        ///< the orchestration
-  graph_upload,     ///< definitions that are new to this device, one copy
+  graph_upload,     ///< definitions that are new to this device, one copy; most runs have none
   arena_h2d,        ///< the image: exactly one copy
   execute,          ///< the device runs the graph
   copy_back,        ///< results to host arguments
-  host_view_close,  ///< statistics of host views
+  host_view_close,  ///< views that the policy drops; statistics
 };
 inline constexpr size_t kPhases = 7;
 std::string_view Name(Phase phase);
@@ -33,14 +33,14 @@ struct RunReport {
     double modelled_us() const { return static_cast<double>(modelled_ps) / 1e6; }
   };
   struct Graph {
-    uint64_t tasks = 0, edges = 0;
-    uint64_t blocks = 0;  ///< of all tasks, those of recorded graphs included
+    uint64_t tasks = 0, edges = 0;  ///< of the run itself: a submitted graph is one task
+    uint64_t blocks = 0;            ///< of all tasks, those of recorded graphs included
     uint64_t image_bytes = 0;
-    uint64_t definitions_recorded = 0;  ///< bodies that were called
+    uint64_t definitions_recorded = 0;  ///< bodies that were called, inner ones included
     uint64_t definitions_reused = 0;    ///< recorded in an earlier run, submitted in this one
     uint64_t definitions_shared = 0;    ///< recorded, and equal to one that was there
-    uint64_t variants = 0;              ///< recordings of the graphs that were submitted
-    uint64_t replays = 0;               ///< submissions of recorded graphs
+    uint64_t variants = 0;  ///< recordings of the graphs that were submitted, of any age
+    uint64_t replays = 0;   ///< submissions of recorded graphs, the first ones included
   };
   struct Copies {
     uint64_t control = 0, staging = 0, back = 0;  ///< numbers of driver copies

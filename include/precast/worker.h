@@ -53,7 +53,8 @@ struct WorkerOptions {
   /// Bytes of child memory mapped at a time: past it, views that no run uses are dropped, and a
   /// larger allocation is accessed by copies.
   Bytes host_view_budget = Bytes{1} << 30;
-  /// Recorded graphs that are kept: past it, the least recently used go that no run uses.
+  /// Recorded graphs that are kept, by bytes and by number: past either, the least recently used go
+  /// that no run uses. What went is recorded again when it is submitted.
   Bytes definition_budget = Bytes{256} << 20;
   uint64_t max_definitions = 4096;
   UploadMode upload = UploadMode::one;
@@ -164,7 +165,8 @@ class Worker {
   // Programs.
 
   /// Checks a program, so that what is wrong with it shows before its first run, and gives it back.
-  /// Runs of a program check it too, so this is optional.
+  /// Runs of a program check it too, so this is optional, but for a replayable one: that must be
+  /// loaded, and live as long as the worker.
   const Program& load(const Program& program);
   /// Opens a shared library that was built with `precast_add_program`, and checks its program. The
   /// reference is valid as long as the worker.

@@ -36,12 +36,13 @@ struct Header {
   uint32_t magic;
   uint32_t version;
   uint64_t total_bytes;
-  uint64_t content_hash;  // XXH3 of everything behind the header; 0 in the image of a run
+  uint64_t content_hash;  // XXH3 of a definition, with 0 here and in Definition::address;
+                          // 0 in the image of a run
   uint64_t tasks;         // number of tasks
   uint64_t edges;
-  uint64_t blocks;      // of all tasks together, kernels of a mixed task counted apart
+  uint64_t blocks;      // of all tasks but graph tasks, kernels of a mixed task counted apart
   uint64_t task_bytes;  // of all task blocks; the first stands right behind the header
-  uint32_t sinks;       // number of tasks without consumers
+  uint32_t sinks;       // number of tasks without consumers; 0 in the image of a run
   uint32_t scalars;     // that an instance of this definition takes; 0 in the image of a run
   Section layouts;      // Layout
   Section chunks;       // ConsumerChunk
@@ -54,7 +55,7 @@ struct Header {
   Section bindings;     // Binding: what graph tasks pass to their definitions
   Section definitions;  // Definition: those that graph tasks name
   Section counters;     // uint32_t: Task::producers in order of submission; in definitions only
-  uint64_t heap_bytes;  // that an instance needs for the tensors it creates
+  uint64_t heap_bytes;  // of slot 0 of an instance; 0 in the image of a run
   uint64_t reserved;
 };
 static_assert(sizeof(Header) == 256);
@@ -66,7 +67,7 @@ inline constexpr uint32_t kNoKernel = 0xffffffff;  // Task::kernel of a dependen
 
 enum TaskFlags : uint8_t {
   kTaskMixed = 1,   // Task::kernel indexes the mixes section
-  kTaskGraph = 2,   // the task instantiates a definition; see below
+  kTaskGraph = 2,   // the task makes an instance of a definition; see below
   kTaskPasses = 4,  // a graph task some of whose scalars are those of the instance it stands in
 };
 
@@ -79,11 +80,11 @@ enum TaskFlags : uint8_t {
 /// One submitted kernel call.
 struct Task {
   uint32_t number;     // position in submission order, from 0
-  uint32_t kernel;     // index of the kernel, of the mix, or kNoKernel
+  uint32_t kernel;     // index of the kernel, of the mix or of the definition, or kNoKernel
   uint32_t blocks;     // how often the kernel runs; at least 1
   uint16_t tensors;    // Argument records behind this one
   uint16_t scalars;    // Scalar records behind those
-  uint32_t producers;  // unfinished tasks that this one waits for
+  uint32_t producers;  // unfinished tasks that this one waits for; in definitions: of all
   uint32_t consumers;  // tasks that wait for this one
   uint32_t chunk;      // newest chunk of consumers beyond the inline ones: index + 1
   uint32_t consumer[kInlineConsumers];
@@ -185,13 +186,13 @@ inline constexpr uint64_t OffsetOf(Binding place) { return place & kMaxBoundOffs
 
 /// A definition: an image on the device. Its slots say how many bytes each needs.
 struct Definition {
-  uint64_t address;
-  uint64_t hash;  // its Header::content_hash
+  uint64_t address;  // of its header
+  uint64_t hash;     // its Header::content_hash
 };
 static_assert(sizeof(Definition) == 16);
 
-// The scratch of an instance: its Instance record, the addresses of its slots, its scalars, its
-// counters; then, at the next multiple of kScratchUnit, its heap.
+// The scratch of an instance: its sched::Instance, its slots, its scalars (8 bytes each), its
+// counters (4 each); then, at the next multiple of kScratchUnit, its heap.
 inline constexpr uint64_t kScratchUnit = 256;
 inline constexpr uint64_t kInstanceBytes = 128;
 /// Bytes before the heap.

@@ -42,7 +42,8 @@ struct Properties {
   std::string_view assumed;  ///< which costs nobody measured, for reports
 };
 
-/// How to execute one image.
+/// How to execute one image. The definitions that it names stay in device memory until the launch
+/// is settled.
 struct Launch {
   Address image = 0;
   uint64_t image_bytes = 0;

@@ -1,9 +1,11 @@
-// PinnedArena: one growable block of pinned host memory, in which a run writes its image.
+// PinnedArena: one growable block of pinned host memory, in which a run writes its image, or puts
+// the definitions that it uploads.
 //
-// Used by the worker (which keeps one for each concurrent bind) and by the builder through data()
-// and Reserve(). The block is 64-byte aligned in absolute address, keeps its capacity between runs
-// and belongs to the arena on every path. When the driver refuses to pin, ordinary pageable memory
-// takes its place: slower to copy, otherwise the same; pinned() says so.
+// Used by run contexts (each has one for either purpose, so concurrent binds share none), by the
+// builder and by the definition store through data() and Reserve(). The block is 64-byte aligned in
+// absolute address, keeps its capacity between runs and belongs to the arena on every path. When
+// the driver refuses to pin, ordinary pageable memory takes its place: slower to copy, otherwise
+// the same; pinned() says so.
 //
 // Threads: one at a time. Requires: the driver outlives the arena.
 #pragma once

@@ -2,12 +2,15 @@
 //
 // Called before an image is executed in builds with PRECAST_VALIDATE, for images that come from
 // outside, and by tests. The scheduler trusts what passes: every id, index and offset points at
-// what it should, every argument lies inside its slot, and the counts of producers and consumers
-// match the edges, so each task becomes ready once and the run ends. docs/image-format.md has the
+// what it should, every argument and every place that a graph task binds lies inside its slot, and
+// the counts of producers and consumers match the edges, so each task becomes ready once and the
+// run ends. docs/image-format.md has the
 // rules.
 //
-// Not checked: addresses of slots (they mean something only to the device), values of scalars and
-// constants, reserved words, bytes of names, and whether the edges suffice for program order.
+// Not checked: addresses of slots and definitions (they mean something only to the device), whether
+// what a graph task binds, and its scratch, is what the definition needs (that is another image),
+// values of scalars and constants, reserved words, bytes of names, and whether the edges suffice
+// for program order.
 //
 // Threads: a pure function.
 #pragma once

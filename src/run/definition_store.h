@@ -3,9 +3,10 @@
 // Used by the binds of a worker: they claim the variants of a graph's family, add what they
 // recorded, and have it uploaded.
 //
-// Terms. A *family* is all that was recorded under one name (key, body, params). A *variant* is one
-// recording: what must be equal for it to be replayed, and its definition. A *definition* is an
-// image; equal ones are one, whatever they were recorded as.
+// Terms. A *family* is all that was recorded under one name (key, body, params); it stays when its
+// variants are gone. A *variant* is one recording: what must be equal for it to be replayed, and
+// its definition; it goes with that. A *definition* is an image; equal ones are one, whatever they
+// were recorded as. It is *resident* when it is on the device.
 //
 // Invariants
 //   D1  A definition that is claimed, or named by one that is there, is not evicted.
@@ -119,6 +120,7 @@ class DefinitionStore {
   std::optional<Error> Close();
 
  private:
+  /// What came in one upload; freed with the last of it.
   struct Chunk {
     device::Address address = 0;
     uint64_t bytes = 0;

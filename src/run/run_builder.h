@@ -1,8 +1,9 @@
 // RunBuilder: what stands behind an Orchestrator. It joins the graph builder, the arguments of the
-// run, and host access to their bytes.
+// run, host access to their bytes, and the definition store (the recorder: graph_recorder.cc).
 //
 // Used by the phases of a run (run_state.cc). One is kept with each run context and reused, so that
-// a warm run finds its tables at their size.
+// a warm run finds its tables at their size. The body of a graph is built by another one, which the
+// first owns; its arguments are the boundary, and reads go to the outer one and become guards.
 //
 // Threads: the thread of the orchestration.
 #pragma once

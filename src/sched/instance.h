@@ -2,9 +2,10 @@
 // slots have, and how device addresses become pointers. KernelContext points at one.
 //
 // The image of a run is one instance. A graph task makes another, of a definition, in its scratch:
-// it writes the addresses of the slots, the scalars and the counters, nothing else.
+// it writes the addresses of the slots, the scalars and the counters, nothing else. That instance
+// is gone when its last task has ended: the bytes may then be another tensor's.
 //
-// Threads: immutable while its tasks execute, but for the counters; shared by all.
+// Threads: immutable while its tasks execute, but for the counters and `sinks`; shared by all.
 #pragma once
 
 #include "abi/image.h"
@@ -46,8 +47,8 @@ struct Instance {
   const abi::Task* maker = nullptr;   ///< the task of the parent
   const uint64_t* scalars = nullptr;  ///< that its tasks' scalars may be bound to
   uint32_t* counters = nullptr;       ///< unfinished producers by task number; null: in the records
-  uint32_t number = 0;                ///< in a TaskRef: its place in the run's heap, from 1
-  uint32_t sinks = 0;                 ///< tasks without consumers that have not ended
+  uint32_t number = 0;  ///< in a TaskRef: 1 + its place in the run's heap, in scratch units
+  uint32_t sinks = 0;   ///< tasks without consumers that have not ended
 
   char* Pointer(uint32_t slot, uint64_t offset) const {
     return reinterpret_cast<char*>(slots[slot].address + offset +

@@ -1,5 +1,6 @@
 // The oracle: a serial interpreter of an image. It runs tasks one by one in submission order and so
-// defines what every other execution must give. It interprets the same bytes as the scheduler.
+// defines what every other execution must give. It interprets the same bytes as the scheduler. For
+// a graph task it makes the instance and runs that in the same way, without counters.
 #pragma once
 
 #include "sched/instance.h"

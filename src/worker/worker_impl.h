@@ -1,8 +1,8 @@
 // WorkerImpl: one device with all that belongs to it, and the pool of run contexts.
 //
 // Used by worker.cc. The order of members is the order of their construction; the destructor ends
-// them in the order that the device needs: runs, host views, pinned memory, allocations, the device
-// itself.
+// them in the order that the device needs: runs, host views, pinned memory, memory of contexts,
+// definitions, allocations, the device itself.
 //
 // Threads: every call from any thread.
 #pragma once
