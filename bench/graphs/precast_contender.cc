@@ -34,7 +34,6 @@ std::vector<Tensor> MakeTensors(Orchestrator& o, const Args& args, const Workloa
 
 template <typename Append>
 void SubmitTasks(const Workload& w, const std::vector<Tensor>& tensors, Append&& append) {
-  std::vector<Arg> many;
   for (uint32_t i = 0; i < w.tasks; ++i) {
     std::span<const uint32_t> reads = w.ReadsOf(i);
     const Tensor& target = tensors[kExternal + (w.side == 0 ? i : w.cell[i])];
@@ -68,7 +67,11 @@ class PrecastContender final : public Contender {
       if (setting.work == 0) {
         SubmitTasks(w, tensors, [&](ArgList list) { o.submit(empty, list); });
       } else {
-        SubmitTasks(w, tensors, [&](ArgList list) { o.submit(body, list); });
+        SubmitTasks(w, tensors, [&](ArgList list) {
+          std::vector<Arg> with(list.begin(), list.end());
+          with.emplace_back(setting.work);
+          o.submit(body, with);
+        });
       }
       submit_ns = NsSince(begin);
     };

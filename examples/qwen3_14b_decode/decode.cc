@@ -36,19 +36,9 @@ class Submitter {
   bool empty_;
 };
 
-/// What a layer gets: its weights, then what it shares with the others.
+/// What a layer gets: its weights and pools, then what it shares with the others.
 namespace boundary {
-enum : size_t {
-  keys = argument::per_layer,
-  values,
-  x,
-  block_table,
-  lengths,
-  slots,
-  cosine,
-  sine,
-  tensors
-};
+enum : size_t { x = argument::per_layer, block_table, lengths, slots, cosine, sine, tensors };
 static_assert(tensors == 26);
 }  // namespace boundary
 
@@ -68,7 +58,7 @@ class Layer {
   }
 
  private:
-  const Tensor& Weight(size_t which) const { return args_.tensor(which); }
+  const Tensor& Own(size_t which) const { return args_.tensor(which); }
   static Tensor Part(const Tensor& tensor, int axis, int64_t part, int64_t parts) {
     int64_t size = tensor.shape(axis) / parts;
     return tensor.slice(axis, part * size, (part + 1) * size);
@@ -78,24 +68,23 @@ class Layer {
   void ProjectTile(const Kernel& kernel, size_t matrix, int64_t tile, int64_t tiles,
                    const Tensor& from, const Arg& to, uint32_t blocks, std::string_view name) {
     submit_(kernel,
-            {in(Part(Weight(matrix), 0, tile, tiles)), in(Part(Weight(matrix + 1), 0, tile, tiles)),
+            {in(Part(Own(matrix), 0, tile, tiles)), in(Part(Own(matrix + 1), 0, tile, tiles)),
              in(from), to},
             blocks, name);
   }
 
   Tensor Norm(size_t weight) {
     Tensor h = o_.alloc(x_.shape(), DType::f32);
-    submit_(rms_norm, {in(x_), in(Weight(weight)), out(h), args_.bound_scalar<float>(0)},
-            kRowBlocks);
+    submit_(rms_norm, {in(x_), in(Own(weight)), out(h), args_.bound_scalar<float>(0)}, kRowBlocks);
     return h;
   }
 
   /// Gives [batch, heads * dim].
   Tensor Attention() {
-    const Tensor &pool = args_.tensor(boundary::keys), &slots = args_.tensor(boundary::slots);
+    const Tensor &pool = args_.tensor(argument::keys), &slots = args_.tensor(boundary::slots);
     const Tensor &cosine = args_.tensor(boundary::cosine), &sine = args_.tensor(boundary::sine);
     int64_t batch = x_.shape(0), kv_heads = pool.shape(2), dim = pool.shape(3);
-    int64_t heads = Weight(argument::q).shape(0) / dim, group = heads / kv_heads;
+    int64_t heads = Own(argument::q).shape(0) / dim, group = heads / kv_heads;
     BoundScalar<float> eps = args_.bound_scalar<float>(0);
 
     Tensor h = Norm(argument::attn_norm);
@@ -116,13 +105,12 @@ class Layer {
     for (int64_t head = 0; head < kv_heads; ++head) {
       auto own = [&](const Tensor& all) { return Part(all, 1, head, kv_heads); };
       Tensor keys = pool.select(2, head);
-      Tensor values = args_.tensor(boundary::values).select(2, head);
-      submit_(
-          norm_rotate,
-          {in(own(q)), in(Weight(argument::q_norm)), in(cosine), in(sine), out(own(rotated)), eps},
-          kHeadBlocks);
+      Tensor values = args_.tensor(argument::values).select(2, head);
+      submit_(norm_rotate,
+              {in(own(q)), in(Own(argument::q_norm)), in(cosine), in(sine), out(own(rotated)), eps},
+              kHeadBlocks);
       submit_(store_keys,
-              {in(k.select(1, head)), in(Weight(argument::k_norm)), in(cosine), in(sine), in(slots),
+              {in(k.select(1, head)), in(Own(argument::k_norm)), in(cosine), in(sine), in(slots),
                inout(keys), eps},
               kHeadBlocks);
       submit_(store_values, {in(v.select(1, head)), in(slots), inout(values)});
@@ -157,7 +145,7 @@ class Layer {
 
   void FeedForward() {
     Tensor h = Norm(argument::ffn_norm);
-    Shape wide{x_.shape(0), Weight(argument::gate).shape(0)};
+    Shape wide{x_.shape(0), Own(argument::gate).shape(0)};
     Tensor gate = o_.alloc(wide, DType::f32), up = o_.alloc(wide, DType::f32);
     Tensor mixed = o_.alloc(wide, DType::f32);
     for (int64_t tile = 0; tile < kFfnTiles; ++tile) {
@@ -179,19 +167,15 @@ class Layer {
 };
 
 void Check(Orchestrator& o, const Args& args) {
-  const Tensor& pool = args.tensor(argument::keys);
-  const Tensor& hidden = args.tensor(argument::output_norm);
+  auto first = [&](size_t which) -> const Tensor& { return args.tensor(LayerTensor(0, which)); };
+  const Tensor& pool = first(argument::keys);
   auto expect = [&](bool holds, std::string_view what) {
     if (!holds) o.report_fatal(1, what);
   };
-  expect(
-      args.tensors() == argument::layers + static_cast<size_t>(pool.shape(0)) * argument::per_layer,
-      "there are not as many weights as the layers of the KV pools need");
-  constexpr size_t kFirst = argument::layers;
-  expect(args.tensor(kFirst + argument::q).shape(0) % (pool.shape(3) * pool.shape(4)) == 0,
+  expect(first(argument::q).shape(0) % (pool.shape(2) * pool.shape(3)) == 0,
          "query heads are not a multiple of KV heads");
-  expect(hidden.shape(0) % kHiddenTiles == 0, "hidden is not a multiple of 20");
-  expect(args.tensor(kFirst + argument::gate).shape(0) % kFfnTiles == 0,
+  expect(first(argument::o).shape(0) % kHiddenTiles == 0, "hidden is not a multiple of 20");
+  expect(first(argument::gate).shape(0) % kFfnTiles == 0,
          "the width of the feed-forward is not a multiple of 17");
   expect(args.tensor(argument::block_table).shape(1) % kSplits == 0,
          "columns of the block table are not a multiple of 4");
@@ -205,9 +189,9 @@ void Decode(Orchestrator& o, const Args& args) {
   Check(o, args);
   auto given = [&](size_t which) -> const Tensor& { return args.tensor(which); };
   const Tensor &lengths = given(argument::lengths), &table = given(argument::block_table);
-  const Tensor &keys = given(argument::keys), &values = given(argument::values);
+  const Tensor& pool = given(LayerTensor(0, argument::keys));
   int64_t batch = lengths.shape(0), hidden = given(argument::token_embd).shape(1);
-  int64_t half = keys.shape(4) / 2;
+  int64_t half = pool.shape(3) / 2;
   auto eps = args.scalar<float>(0);
   bool empty = args.scalar<int32_t>(1) != 0;
   Submitter submit(o, empty);
@@ -220,35 +204,32 @@ void Decode(Orchestrator& o, const Args& args) {
          {in(given(argument::cosines)), in(given(argument::sines)), in(lengths), out(cosine),
           out(sine)},
          kRowBlocks);
-  submit(new_slots, {in(table), in(lengths), out(slots), static_cast<int32_t>(keys.shape(2))},
+  submit(new_slots, {in(table), in(lengths), out(slots), static_cast<int32_t>(pool.shape(1))},
          kRowBlocks);
 
-  for (int64_t layer = 0; layer < keys.shape(0); ++layer) {
-    auto weight = [&, first = size_t{argument::layers} +
-                              static_cast<size_t>(layer) * argument::per_layer](size_t which) {
-      return in(given(first + which));
-    };
+  for (size_t layer = 0; layer < kLayers; ++layer) {
+    auto own = [&](size_t which) -> const Tensor& { return given(LayerTensor(layer, which)); };
     o.submit_graph("layer", SubmitLayer,
-                   {weight(argument::attn_norm),
-                    weight(argument::q),
-                    weight(argument::q_scale),
-                    weight(argument::k),
-                    weight(argument::k_scale),
-                    weight(argument::v),
-                    weight(argument::v_scale),
-                    weight(argument::q_norm),
-                    weight(argument::k_norm),
-                    weight(argument::o),
-                    weight(argument::o_scale),
-                    weight(argument::ffn_norm),
-                    weight(argument::gate),
-                    weight(argument::gate_scale),
-                    weight(argument::up),
-                    weight(argument::up_scale),
-                    weight(argument::down),
-                    weight(argument::down_scale),
-                    inout(keys.select(0, layer)),
-                    inout(values.select(0, layer)),
+                   {in(own(argument::attn_norm)),
+                    in(own(argument::q)),
+                    in(own(argument::q_scale)),
+                    in(own(argument::k)),
+                    in(own(argument::k_scale)),
+                    in(own(argument::v)),
+                    in(own(argument::v_scale)),
+                    in(own(argument::q_norm)),
+                    in(own(argument::k_norm)),
+                    in(own(argument::o)),
+                    in(own(argument::o_scale)),
+                    in(own(argument::ffn_norm)),
+                    in(own(argument::gate)),
+                    in(own(argument::gate_scale)),
+                    in(own(argument::up)),
+                    in(own(argument::up_scale)),
+                    in(own(argument::down)),
+                    in(own(argument::down_scale)),
+                    inout(own(argument::keys)),
+                    inout(own(argument::values)),
                     inout(x),
                     in(table),
                     in(lengths),
@@ -271,22 +252,34 @@ void Decode(Orchestrator& o, const Args& args) {
 }
 
 std::vector<ArgSpec> DecodeSignature() {
-  return {{Direction::in, DType::i32, 1, "tokens"},
-          {Direction::in, DType::i32, 1, "lengths"},
-          {Direction::in, DType::i32, 2, "block_table"},
-          {Direction::in, DType::f32, 2, "cosines"},
-          {Direction::in, DType::f32, 2, "sines"},
-          {Direction::in, DType::bf16, 2, "token_embd"},
-          {Direction::in, DType::bf16, 1, "output_norm"},
-          {Direction::in, DType::bf16, 2, "output"},
-          {Direction::in, DType::f32, 1, "output_scale"},
-          {Direction::out, DType::i32, 1, "next"},
-          {Direction::out, DType::f32, 2, "logits"},
-          {Direction::inout, DType::bf16, 5, "keys"},
-          {Direction::inout, DType::bf16, 5, "values"},
-          {Direction::scalar, DType::f32, 0, "eps"},
-          {Direction::scalar, DType::i32, 0, "empty"},
-          {Direction::in, DType::none, ArgSpec::kAnyRank, "weights"}};
+  std::vector<ArgSpec> signature = {
+      {Direction::in, DType::i32, 1, "tokens"},       {Direction::in, DType::i32, 1, "lengths"},
+      {Direction::in, DType::i32, 2, "block_table"},  {Direction::in, DType::f32, 2, "cosines"},
+      {Direction::in, DType::f32, 2, "sines"},        {Direction::in, DType::bf16, 2, "token_embd"},
+      {Direction::in, DType::bf16, 1, "output_norm"}, {Direction::in, DType::bf16, 2, "output"},
+      {Direction::in, DType::f32, 1, "output_scale"}, {Direction::out, DType::i32, 1, "next"},
+      {Direction::out, DType::f32, 2, "logits"}};
+  struct Own {
+    const char* name;
+    bool scaled;  // a matrix, which its scales follow
+  };
+  constexpr Own kWeights[] = {{"attn_norm", false}, {"q", true},         {"k", true},
+                              {"v", true},          {"q_norm", false},   {"k_norm", false},
+                              {"o", true},          {"ffn_norm", false}, {"gate", true},
+                              {"up", true},         {"down", true}};
+  for (size_t layer = 0; layer < kLayers; ++layer) {
+    auto add = [&](Direction direction, DType dtype, int rank, std::string_view name) {
+      signature.push_back({direction, dtype, rank, fmt::format("layers.{}.{}", layer, name)});
+    };
+    for (const Own& own : kWeights) {
+      add(Direction::in, DType::bf16, own.scaled ? 2 : 1, own.name);
+      if (own.scaled) add(Direction::in, DType::f32, 1, fmt::format("{}_scale", own.name));
+    }
+    for (const char* pool : {"keys", "values"}) add(Direction::inout, DType::bf16, 4, pool);
+  }
+  signature.push_back({Direction::scalar, DType::f32, 0, "eps"});
+  signature.push_back({Direction::scalar, DType::i32, 0, "empty"});
+  return signature;
 }
 
 }  // namespace precast::qwen3_14b

@@ -11,8 +11,7 @@
 //   in    output       bf16 [vocab, hidden], output_scale f32 [vocab]
 //   out   next         i32 [batch]                the likeliest next tokens
 //   out   logits       f32 [batch, vocab]
-//   inout keys, values bf16 [layers, pool, block, kv_heads, dim]
-//   in    for each layer what `argument::Layer` names
+//   for each of 40 layers what `argument::Layer` names
 //   eps (f32), empty (i32): 1 for kernels that do nothing
 #pragma once
 
@@ -36,11 +35,10 @@ enum Tensors : size_t {
   output_scale,
   next,
   logits,
-  keys,
-  values,
   layers
 };
-/// Matrices are bf16 [rows, cols], each followed by its scales, f32 [rows]; norms bf16.
+/// Matrices are bf16 [rows, cols], each followed by its scales, f32 [rows]; norms bf16; pools, the
+/// only ones that are `inout`, bf16 [pool, block, kv_heads, dim].
 enum Layer : size_t {
   attn_norm,
   q,
@@ -60,9 +58,17 @@ enum Layer : size_t {
   up_scale,
   down,
   down_scale,
+  keys,
+  values,
   per_layer
 };
 }  // namespace argument
+
+inline constexpr size_t kLayers = 40;
+/// Number of a layer's tensor among the arguments.
+constexpr size_t LayerTensor(size_t layer, size_t which) {
+  return argument::layers + layer * argument::per_layer + which;
+}
 
 // How a layer is divided. A query head and a KV head are a tile of their projection each.
 inline constexpr int64_t kHiddenTiles = 20;  // of the projections that end in the hidden state
@@ -72,9 +78,8 @@ inline constexpr int64_t kSplits = 4;        // of the block table's columns, in
 void Decode(Orchestrator& o, const Args& args);
 
 /// The body of the graph that is recorded: 277 tasks for 40 query and 8 KV heads. `args`: what
-/// argument::Layer names, keys and values [pool, block, kv_heads, dim] (inout), hidden state
-/// f32 [batch, hidden] (inout), block_table, lengths, slots i32 [batch], cosine and sine
-/// f32 [batch, dim / 2]; eps.
+/// argument::Layer names, hidden state f32 [batch, hidden] (inout), block_table, lengths, slots
+/// i32 [batch], cosine and sine f32 [batch, dim / 2]; eps.
 void SubmitLayer(Orchestrator& o, const Args& args, bool empty);
 
 /// The signature of the arguments above.

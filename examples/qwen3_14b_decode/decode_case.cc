@@ -8,6 +8,7 @@
 #include <precast/precast.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <memory>
@@ -70,24 +71,23 @@ class DecodeCase : public CaseRun {
       Fail(ErrorCode::usage,
            "scale=full is not for execution: its weights are {} of memory that nothing fills. Say "
            "--skip-device-run, or --set kernels=empty, or --set scale=small",
-           Gigabytes(s_.layers * LayerBytes()));
+           Gigabytes(static_cast<int64_t>(kLayers) * WeightBytes()));
     }
     MakeTables();
     MakeModel();
-    MakePools();
     MakeLayers();
   }
 
   std::vector<Arg> Args(int /*round*/) override {
     std::vector<Arg> args = {in(tokens_),       in(lengths_), in(table_),       in(cosines_),
                              in(sines_),        in(embd_),    in(output_norm_), in(output_),
-                             in(output_scale_), out(next_),   out(logits_),     inout(keys_),
-                             inout(values_),    kEps,         empty_ ? 1 : 0};
-    for (int64_t layer = 0; layer < s_.layers; ++layer) {
-      for (const Tensor& weight : layers_[static_cast<size_t>(layer) % layers_.size()]) {
-        args.push_back(in(weight));
-      }
+                             in(output_scale_), out(next_),   out(logits_)};
+    for (size_t layer = 0; layer < kLayers; ++layer) {
+      for (const Tensor& weight : weights_[layer % weights_.size()]) args.push_back(in(weight));
+      for (const Tensor& pool : pools_[layer]) args.push_back(inout(pool));
     }
+    args.push_back(kEps);
+    args.push_back(empty_ ? 1 : 0);
     return args;
   }
 
@@ -96,25 +96,26 @@ class DecodeCase : public CaseRun {
     Expected expected = Reference(s_);
     examples::Golden golden;
     CheckLogits(expected, &golden);
-    CheckPool("keys", keys_, kKeys, expected.keys, &golden);
-    CheckPool("values", values_, kValues, expected.values, &golden);
+    CheckPools("keys", argument::keys, expected.keys, &golden);
+    CheckPools("values", argument::values, expected.values, &golden);
     return golden.result();
   }
 
   std::string Summary() const override {
-    if (static_cast<int64_t>(layers_.size()) == s_.layers) return {};
+    if (weights_.size() == kLayers) return {};
     return fmt::format("device memory holds the weights of {} layers, which the {} share",
-                       layers_.size(), s_.layers);
+                       weights_.size(), kLayers);
   }
 
  private:
   static std::string Gigabytes(int64_t bytes) {
     return fmt::format("{:.1f} GB", static_cast<double>(bytes) / 1e9);
   }
-  int64_t LayerBytes() const {
+  /// Of a layer, without its pools.
+  int64_t WeightBytes() const {
     int64_t bytes = 0;
-    for (size_t which = 0; which < argument::per_layer; ++which) {
-      auto [shape, dtype] = WeightForm(s_, which);
+    for (size_t which = 0; which < argument::keys; ++which) {
+      auto [shape, dtype] = LayerForm(s_, which);
       bytes += shape.size() * static_cast<int64_t>(SizeOf(dtype));
     }
     return bytes;
@@ -150,36 +151,37 @@ class DecodeCase : public CaseRun {
     worker_.memset(logits_, 0);
   }
 
-  void MakePools() {
-    Shape shape{s_.layers, s_.pool(), s_.block, s_.kv_heads, s_.dim};
-    keys_ = allocations_.Add(shape, DType::bf16);
-    values_ = allocations_.Add(shape, DType::bf16);
-    for (int64_t layer = 0; layer < s_.layers && !full_; ++layer) {
-      worker_.copy_to(keys_.select(0, layer), LayerValues(s_, layer, kKeys));
-      worker_.copy_to(values_.select(0, layer), LayerValues(s_, layer, kValues));
+  Tensor MakeLayerTensor(size_t layer, size_t which) {
+    auto [shape, dtype] = LayerForm(s_, which);
+    Tensor tensor = allocations_.Add(shape, dtype);
+    if (full_) return tensor;
+    auto number = static_cast<int64_t>(layer);
+    if (dtype == DType::f32) {
+      worker_.copy_to(tensor, LayerScales(s_, number, which - 1));
+    } else {
+      worker_.copy_to(tensor, LayerValues(s_, number, which));
     }
+    return tensor;
   }
 
-  /// As many layers as fit; the full scale shares them if these are not all.
+  /// Weights for as many layers as fit; the full scale shares them if these are not all.
   void MakeLayers() {
-    int64_t layers = s_.layers;
+    for (size_t layer = 0; layer < kLayers; ++layer) {
+      pools_.push_back(
+          {MakeLayerTensor(layer, argument::keys), MakeLayerTensor(layer, argument::values)});
+    }
+    size_t layers = kLayers;
     if (full_) {
       WorkerProperties properties = worker_.properties();
-      auto available = static_cast<int64_t>(properties.memory_bytes - properties.memory_in_use);
-      constexpr int64_t kForRuns = int64_t{1} << 30;
-      layers = std::clamp<int64_t>((available - kForRuns) / LayerBytes(), 1, layers);
+      constexpr Bytes kForRuns = Bytes{1} << 30;
+      Bytes taken = properties.memory_in_use + kForRuns;
+      Bytes free = properties.memory_bytes - std::min(taken, properties.memory_bytes);
+      layers = std::clamp<size_t>(free / static_cast<Bytes>(WeightBytes()), 1, kLayers);
     }
-    for (int64_t layer = 0; layer < layers; ++layer) {
-      std::vector<Tensor>& weights = layers_.emplace_back();
-      for (size_t which = 0; which < argument::per_layer; ++which) {
-        auto [shape, dtype] = WeightForm(s_, which);
-        const Tensor& weight = weights.emplace_back(allocations_.Add(shape, dtype));
-        if (full_) continue;
-        if (dtype == DType::f32) {
-          worker_.copy_to(weight, LayerScales(s_, layer, which - 1));
-        } else {
-          worker_.copy_to(weight, LayerValues(s_, layer, which));
-        }
+    for (size_t layer = 0; layer < layers; ++layer) {
+      std::vector<Tensor>& weights = weights_.emplace_back();
+      for (size_t which = 0; which < argument::keys; ++which) {
+        weights.push_back(MakeLayerTensor(layer, which));
       }
     }
   }
@@ -208,14 +210,15 @@ class DecodeCase : public CaseRun {
   }
 
   /// The new tokens are in their places, and everything else is as it was.
-  void CheckPool(std::string_view name, const Tensor& pools, size_t which,
-                 const std::vector<float>& added, examples::Golden* golden) const {
+  void CheckPools(std::string_view name, size_t which, const std::vector<float>& added,
+                  examples::Golden* golden) const {
     std::vector<int32_t> table = BlockTable(s_);
     auto row = static_cast<size_t>(s_.kv_heads * s_.dim);
     auto next = added.begin();
-    for (int64_t layer = 0; layer < s_.layers; ++layer) {
-      std::vector<bf16> before = LayerValues(s_, layer, which), found(before.size());
-      worker_.copy_from(found, pools.select(0, layer));
+    for (size_t layer = 0; layer < kLayers; ++layer) {
+      std::vector<bf16> before = LayerValues(s_, static_cast<int64_t>(layer), which);
+      std::vector<bf16> found(before.size());
+      worker_.copy_from(found, pools_[layer][which - argument::keys]);
       for (int64_t b = 0; b < s_.batch(); ++b) {
         int64_t position = s_.lengths[static_cast<size_t>(b)] - 1;
         int64_t block = table[static_cast<size_t>(b * s_.columns + position / s_.block)];
@@ -243,8 +246,8 @@ class DecodeCase : public CaseRun {
   std::vector<int32_t> tokens_, next_;
   Tensor lengths_, table_, cosines_, sines_;
   Tensor embd_, output_norm_, output_, output_scale_, logits_;
-  Tensor keys_, values_;
-  std::vector<std::vector<Tensor>> layers_;
+  std::vector<std::vector<Tensor>> weights_;
+  std::vector<std::array<Tensor, 2>> pools_;
 };
 
 }  // namespace

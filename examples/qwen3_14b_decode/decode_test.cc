@@ -54,10 +54,9 @@ TEST_P(DecodeTest, ALayerHas277Tasks) {
     tensors.push_back(worker.malloc(shape, dtype));
   };
   for (size_t which = 0; which < argument::per_layer; ++which) {
-    auto [shape, dtype] = WeightForm(s, which);
+    auto [shape, dtype] = LayerForm(s, which);
     add(shape, dtype);
   }
-  for (int i = 0; i < 2; ++i) add({s.pool(), s.block, s.kv_heads, s.dim}, DType::bf16);
   add({s.batch(), s.hidden}, DType::f32);
   add({s.batch(), s.columns}, DType::i32);
   for (int i = 0; i < 2; ++i) add({s.batch()}, DType::i32);
@@ -105,21 +104,29 @@ TEST(DecodeArguments, AreCheckedByTheOrchestration) {
   Worker worker;
   auto run = Make(worker, {{"scale", "small"}}, true);
   std::vector<Arg> args = run->Args(0);
-  args.pop_back();
-  EXPECT_THROW(worker.run(precast_program_qwen3_14b_decode(), args), Error);
+  Tensor table = args[argument::block_table].tensor();
+  args[argument::block_table] = in(table.slice(1, 0, 7));
+  try {
+    worker.run(precast_program_qwen3_14b_decode(), args);
+    ADD_FAILURE() << "nothing thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::fatal);
+    EXPECT_NE(error.message().find("multiple of 4"), std::string::npos) << error.message();
+  }
 }
 
-// The order of weights is written down twice, as names and as shapes.
-TEST(DecodeWeights, ScalesFollowTheirMatrices) {
-  Sizes sizes = SmallSizes();
-  for (size_t which = 1; which < argument::per_layer; ++which) {
-    auto [shape, dtype] = WeightForm(sizes, which);
-    if (dtype != DType::f32) continue;
-    auto [matrix, type] = WeightForm(sizes, which - 1);
-    EXPECT_EQ(shape.rank(), 1);
-    EXPECT_EQ(matrix.rank(), 2);
-    EXPECT_EQ(shape[0], matrix[0]);
+// The order of a layer's tensors is written down twice, as shapes and as a signature.
+TEST(DecodeSignature, FitsTheShapes) {
+  std::vector<ArgSpec> signature = DecodeSignature();
+  ASSERT_EQ(signature.size(), LayerTensor(kLayers, 0) + 2);
+  for (size_t which = 0; which < argument::per_layer; ++which) {
+    const ArgSpec& spec = signature[LayerTensor(kLayers - 1, which)];
+    auto [shape, dtype] = LayerForm(SmallSizes(), which);
+    EXPECT_EQ(spec.dtype, dtype) << spec.name;
+    EXPECT_EQ(spec.rank, shape.rank()) << spec.name;
   }
+  EXPECT_EQ(signature[LayerTensor(39, argument::down_scale)].name, "layers.39.down_scale");
+  EXPECT_EQ(signature[LayerTensor(7, argument::values)].direction, Direction::inout);
 }
 
 }  // namespace

@@ -53,14 +53,14 @@ int64_t Sizes::pool() const {
 }
 
 Sizes FullSizes() {
-  Sizes sizes{40, 5120, 40, 8, 128, 17408, 151936, 128, 8, {}};
+  Sizes sizes{5120, 40, 8, 128, 17408, 151936, 128, 8, {}};
   for (int32_t i = 0; i < 16; ++i) sizes.lengths.push_back(1024 - 37 * i);
   return sizes;
 }
 
-Sizes SmallSizes() { return {40, 80, 40, 8, 4, 68, 97, 4, 8, {32, 1, 13}}; }
+Sizes SmallSizes() { return {80, 40, 8, 4, 68, 97, 4, 8, {32, 1, 13}}; }
 
-std::pair<Shape, DType> WeightForm(const Sizes& s, size_t which) {
+std::pair<Shape, DType> LayerForm(const Sizes& s, size_t which) {
   int64_t query = s.heads * s.dim, kv = s.kv_heads * s.dim;
   switch (which) {
     case argument::attn_norm:
@@ -81,20 +81,22 @@ std::pair<Shape, DType> WeightForm(const Sizes& s, size_t which) {
       return {{s.ffn, s.hidden}, DType::bf16};
     case argument::down:
       return {{s.hidden, s.ffn}, DType::bf16};
+    case argument::keys:
+    case argument::values:
+      return {{s.pool(), s.block, s.kv_heads, s.dim}, DType::bf16};
     default:  // the scales of the matrix before
-      return {{WeightForm(s, which - 1).first[0]}, DType::f32};
+      return {{LayerForm(s, which - 1).first[0]}, DType::f32};
   }
 }
 
 std::vector<bf16> LayerValues(const Sizes& s, int64_t layer, size_t which) {
   Random random = RandomFor(layer, which);
-  if (which < kKeys) {
-    Shape shape = WeightForm(s, which).first;
-    return shape.rank() == 1 ? NormValues(shape[0], random) : MatrixValues(shape.size(), random);
-  }
+  Shape shape = LayerForm(s, which).first;
+  if (shape.rank() == 1) return NormValues(shape[0], random);
+  if (shape.rank() == 2) return MatrixValues(shape.size(), random);
   // What no sequence has is NaN, and so is the place of the new token: who reads it is found out.
   int64_t row = s.kv_heads * s.dim;
-  std::vector<bf16> pool(static_cast<size_t>(s.pool() * s.block * row),
+  std::vector<bf16> pool(static_cast<size_t>(shape.size()),
                          bf16(std::numeric_limits<float>::quiet_NaN()));
   std::vector<int32_t> table = BlockTable(s);
   for (int64_t b = 0; b < s.batch(); ++b) {
@@ -110,7 +112,7 @@ std::vector<bf16> LayerValues(const Sizes& s, int64_t layer, size_t which) {
 std::vector<float> LayerScales(const Sizes& s, int64_t layer, size_t which) {
   // What is added to the hidden state is small beside it, as in a trained model.
   float size = which == argument::o || which == argument::down ? 0.25f : 1;
-  Shape shape = WeightForm(s, which).first;
+  Shape shape = LayerForm(s, which).first;
   return Scales(shape[0], shape[1], size, RandomFor(layer, which + 128));
 }
 

@@ -14,7 +14,7 @@
 namespace precast::qwen3_14b {
 
 struct Sizes {
-  int64_t layers, hidden, heads, kv_heads, dim, ffn, vocab;
+  int64_t hidden, heads, kv_heads, dim, ffn, vocab;
   int64_t block, columns;        // tokens of a block of the KV pools; of the block table
   std::vector<int32_t> lengths;  // of the sequences, the newest token included
 
@@ -31,14 +31,12 @@ Sizes SmallSizes();
 
 inline constexpr float kEps = 1e-6f;
 
-/// Shape and dtype of weight `which` of a layer (argument::Layer).
-std::pair<Shape, DType> WeightForm(const Sizes& sizes, size_t which);
+/// Shape and dtype of tensor `which` of a layer (argument::Layer).
+std::pair<Shape, DType> LayerForm(const Sizes& sizes, size_t which);
 
-/// The values of a bf16 tensor of a layer, row-major: a weight, or a pool if `which` is one of
-/// these.
-inline constexpr size_t kKeys = argument::per_layer, kValues = kKeys + 1;
+/// The values of such a tensor, row-major: of one of bf16 …
 std::vector<bf16> LayerValues(const Sizes& sizes, int64_t layer, size_t which);
-/// The scales of the rows of matrix `which` of a layer.
+/// … and of the scales of matrix `which`.
 std::vector<float> LayerScales(const Sizes& sizes, int64_t layer, size_t which);
 
 /// The same for `token_embd`, `output_norm` and `output` (argument::Tensors).

@@ -27,7 +27,6 @@ PRECAST_PROGRAM(qwen3_14b_decode) {
           .summary = "a decoding step of Qwen3-14B: a layer recorded once, submitted forty times",
           .orchestration = Decode,
           .signature = DecodeSignature(),
-          .variadic = true,
           .kernels = {embed, rope_rows, new_slots, rms_norm, project, project_add, norm_rotate,
                       store_keys, store_values, scores, softmax, weighted_values, merge, swiglu,
                       top_of_part, top, empty_cube, empty_vector},

@@ -18,8 +18,8 @@ Numbers Floats(const std::vector<bf16>& values) {
 /// Everything a layer has, as float32.
 struct LayerOf {
   LayerOf(const Sizes& sizes, int64_t layer) {
-    for (size_t which = 0; which < kValues + 1; ++which) {
-      bool scales = which < kKeys && WeightForm(sizes, which).second == DType::f32;
+    for (size_t which = 0; which < argument::per_layer; ++which) {
+      bool scales = LayerForm(sizes, which).second == DType::f32;
       tensors.push_back(scales ? LayerScales(sizes, layer, which - 1)
                                : Floats(LayerValues(sizes, layer, which)));
     }
@@ -77,7 +77,7 @@ class Sequence {
     expected->keys.insert(expected->keys.end(), k.begin(), k.end());
     expected->values.insert(expected->values.end(), v.begin(), v.end());
     Add(Product(w[argument::o], w[argument::o_scale],
-                Attend(q, Gathered(w[kKeys], k), Gathered(w[kValues], v))));
+                Attend(q, Gathered(w[argument::keys], k), Gathered(w[argument::values], v))));
     h = Normed(x_.data(), w[argument::ffn_norm]);
     Numbers gate = Product(w[argument::gate], w[argument::gate_scale], h);
     Numbers up = Product(w[argument::up], w[argument::up_scale], h);
@@ -157,7 +157,7 @@ Expected Reference(const Sizes& sizes) {
   Expected expected;
   std::vector<Sequence> sequences;
   for (size_t b = 0; b < sizes.lengths.size(); ++b) sequences.emplace_back(sizes, b);
-  for (int64_t layer = 0; layer < sizes.layers; ++layer) {
+  for (int64_t layer = 0; layer < static_cast<int64_t>(kLayers); ++layer) {
     LayerOf weights(sizes, layer);
     for (Sequence& sequence : sequences) sequence.Run(weights, &expected);
   }

@@ -371,7 +371,8 @@ abi::TaskId Builder::Submit(const TaskSpec& spec, ArgList args) {
                                                   draft.tensors);
     for (const Arg& arg : args) {
       if (arg.is_scalar()) {
-        *scalar++ = {arg.bits(), static_cast<uint32_t>(arg.dtype()), arg.bound()};
+        *scalar++ = {arg.bound() == 0 ? arg.bits() : 0, static_cast<uint32_t>(arg.dtype()),
+                     arg.bound()};
       }
     }
   }
@@ -461,7 +462,7 @@ void Builder::CommitGraph(const Draft& draft, const GraphSpec& graph, ArgList ar
   if (draft.task->scalars != 0) {
     for (const Arg& arg : args) {
       if (!arg.is_scalar()) continue;
-      bindings_.push_back(arg.bits());
+      bindings_.push_back(arg.bound() == 0 ? arg.bits() : 0);
       if ((draft.task->flags & abi::kTaskPasses) != 0) bindings_.push_back(arg.bound());
     }
   }
@@ -526,8 +527,14 @@ uint64_t Builder::SealDefinition(std::span<const abi::Slot> slots, uint32_t scal
   std::vector<uint32_t> counters;
   counters.reserve(statistics_.tasks);
   for (abi::TaskId id = abi::kFirstTask; id < next_id(); id += At(id)->units) {
-    counters.push_back(At(id)->producers);
-    header.sinks += At(id)->consumers == 0 ? 1 : 0;
+    abi::Task* task = At(id);
+    counters.push_back(task->producers);
+    header.sinks += task->consumers == 0 ? 1 : 0;
+    if ((task->flags & abi::kTaskGraph) != 0) continue;
+    // Equal graphs have equal bytes, those that nobody reads included.
+    size_t used =
+        sizeof(abi::Task) + (size_t{task->tensors} + task->scalars) * sizeof(abi::Argument);
+    std::memset(reinterpret_cast<char*>(task) + used, 0, task->units * abi::kUnit - used);
   }
   header.scalars = scalars;
   header.heap_bytes = heap_.peak_bytes();
@@ -542,7 +549,9 @@ uint64_t Builder::Seal(abi::Header header, std::span<const abi::Slot> slots,
   if (bound > memory_->capacity) memory_->grow(*memory_, bound, used_);
   uint64_t end = used_;
   auto append = [&](const auto& records) {
-    end = AlignUp(end, abi::kUnit);
+    uint64_t begin = AlignUp(end, abi::kUnit);
+    std::memset(memory_->data + end, 0, begin - end);
+    end = begin;
     abi::Section section{end, records.size()};
     uint64_t bytes = records.size() * sizeof(*records.data());
     if (bytes > 0) std::memcpy(memory_->data + end, records.data(), bytes);
@@ -567,6 +576,7 @@ uint64_t Builder::Seal(abi::Header header, std::span<const abi::Slot> slots,
   header.counters = append(counters);
   header.slots = append(slots);
   header.total_bytes = AlignUp(end, abi::kUnit);
+  std::memset(memory_->data + end, 0, header.total_bytes - end);
   std::memcpy(memory_->data, &header, sizeof(header));
   return header.total_bytes;
 }

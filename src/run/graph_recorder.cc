@@ -136,14 +136,22 @@ RunBuilder::Family& RunBuilder::FamilyOf(GraphKey key, const GraphBody& body,
   std::unique_ptr<Family> made;
   if (found == families_.end()) made = std::make_unique<Family>();
   Family& family = made ? *made : *found->second;
-  family.family = device_.definitions->Claim(family_name_, &family.variants);
+  claimed_.reserve(claimed_.size() + 1);
+  run::Family* recorded = device_.definitions->Claim(family_name_, &claiming_);
+  try {
+    family.family = recorded;
+    family.variants = claiming_;
+    family.definitions.assign(claiming_.size(), kNoDefinition);
+    for (std::vector<uint32_t>& layouts : family.layouts) layouts.clear();
+    family.layouts.resize(claiming_.size());
+    family.earlier = claiming_.size();
+    if (made) families_.emplace(recorded->name, std::move(made));
+  } catch (...) {
+    device_.definitions->Release(claiming_);
+    throw;
+  }
   family.claimed = true;
-  if (made) families_.emplace(family.family->name, std::move(made));
   claimed_.push_back(&family);
-  family.definitions.assign(family.variants.size(), kNoDefinition);
-  for (std::vector<uint32_t>& layouts : family.layouts) layouts.clear();
-  family.layouts.resize(family.variants.size());
-  family.earlier = family.variants.size();
   figures_.variants += family.variants.size();
   return *(last_family_ = &family);
 }

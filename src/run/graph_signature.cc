@@ -74,6 +74,19 @@ void GraphSignature::MakePlaces(std::span<const Tensor* const> tensors) {
     places_[t] = {static_cast<uint32_t>(slots_.size() - 1), its_begin - begin};
     slots_.back().bytes = std::max(slots_.back().bytes, its_begin - begin + extent);
   }
+  // Numbered in the order of their first tensors as arguments, wherever they lie.
+  constexpr uint32_t kNone = ~uint32_t{0};
+  std::vector<uint32_t> numbers(slots_.size(), kNone);
+  std::vector<Slot> numbered;
+  for (Place& place : places_) {
+    uint32_t& number = numbers[place.slot];
+    if (number == kNone) {
+      number = static_cast<uint32_t>(numbered.size());
+      numbered.push_back(slots_[place.slot]);
+    }
+    place.slot = number;
+  }
+  slots_ = std::move(numbered);
 }
 
 GraphSignature::Order GraphSignature::Compare(const Position* positions) const {
@@ -135,19 +148,8 @@ bool GraphSignature::Matches(ArgList args, std::vector<uint32_t>* layouts) const
   }
   Order order = Compare(positions);
   if (order != Order::other) return order == Order::same;
-  // Slots in another order are numbered in another order, which makes no other graph; but tensors
-  // are bound slot by slot, so the simplest is to look whether the same tensors share.
   GraphSignature other(args);
-  if (other.slots_.size() != slots_.size()) return false;
-  for (size_t t = 0; t < places_.size(); ++t) {
-    const Slot& mine = slots_[places_[t].slot];
-    const Slot& theirs = other.slots_[other.places_[t].slot];
-    if (mine.first_tensor != theirs.first_tensor || mine.bytes != theirs.bytes ||
-        places_[t].offset != other.places_[t].offset) {
-      return false;
-    }
-  }
-  return true;
+  return other.places_ == places_ && other.slots_ == slots_;
 }
 
 }  // namespace precast::run

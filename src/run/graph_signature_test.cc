@@ -52,6 +52,15 @@ TEST(GraphSignatureTest, MatchesTheSameViewsAnywhere) {
   EXPECT_TRUE(Matches(s, {in(b.slice(0, 0, 10)), out(b.slice(0, 10, 30)), 9}));  // side by side
 }
 
+// Equal but for the order in memory: the same signature, so the same graph.
+TEST(GraphSignatureTest, SlotsAreNumberedByArgument) {
+  Tensor a = InBuffer(0, {100}), b = InBuffer(1, {100});
+  EXPECT_EQ(GraphSignature({in(a), out(b.slice(0, 0, 9))}).slots()[1].bytes, 36u);
+  EXPECT_EQ(GraphSignature({in(b), out(a.slice(0, 0, 9))}).slots()[1].bytes, 36u);
+  EXPECT_EQ(GraphSignature({in(b), out(a)}).place(0), (GraphSignature::Place{0, 0}));
+  EXPECT_EQ(GraphSignature({in(b), out(a)}).place(1), (GraphSignature::Place{1, 0}));
+}
+
 TEST(GraphSignatureTest, TellsWhatDiffers) {
   Tensor a = InBuffer(0, {100}), b = InBuffer(1, {100});
   Tensor square = InBuffer(2, {10, 10});

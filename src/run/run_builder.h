@@ -175,6 +175,7 @@ class RunBuilder {
   // By the family's name. They stay from run to run, so that a warm one finds its tables.
   std::unordered_map<std::string_view, std::unique_ptr<Family>> families_;
   std::vector<Family*> claimed_;
+  std::vector<const run::Variant*> claiming_;  // scratch
   std::vector<run::Definition*> definitions_;  // by number in this image
   GraphFigures figures_;
   std::vector<std::string> warnings_;
