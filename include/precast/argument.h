@@ -35,7 +35,12 @@ class Arg {
   /// A scalar of any arithmetic type, or f16 / bf16.
   template <Element T>
   Arg(T value)  // NOLINT: implicit by design
-      : tensor_(nullptr), bits_(0), direction_(Direction::scalar), dtype_(kDTypeOf<T>), bound_(0) {
+      : tensor_(nullptr),
+        bits_(0),
+        direction_(Direction::scalar),
+        dtype_(kDTypeOf<T>),
+        bound_(0),
+        serial_(0) {
     __builtin_memcpy(&bits_, &value, sizeof(T));
   }
   Arg(Direction direction, const Tensor& tensor)
@@ -47,12 +52,13 @@ class Arg {
         dtype_(tensor.dtype()),
         bound_(0),
         own_(tensor) {}
-  /// A scalar that is bound to boundary scalar `bound` - 1 of the graph under record, now `bits`;
-  /// 0: to none. See BoundScalar.
-  static Arg bound_scalar(uint32_t bound, uint64_t bits, DType dtype) {
+  /// What a BoundScalar is as an argument: bound to boundary scalar `bound` - 1 of the graph under
+  /// record, or to none if 0, and now `bits`. `serial` names the recording, or run, that it is of.
+  static Arg bound_scalar(uint32_t bound, uint64_t bits, DType dtype, uint32_t serial) {
     Arg arg(bits);
     arg.dtype_ = dtype;
     arg.bound_ = bound;
+    arg.serial_ = serial;
     return arg;
   }
 
@@ -62,17 +68,26 @@ class Arg {
         direction_(other.direction_),
         dtype_(other.dtype_),
         bound_(other.bound_) {
-    if (!other.is_scalar()) own_ = other.tensor();
+    if (other.is_scalar()) {
+      serial_ = other.serial_;
+    } else {
+      own_ = other.tensor();
+    }
   }
   Arg& operator=(const Arg& other) {
     if (this == &other) return *this;
     Tensor copy = other.is_scalar() ? Tensor() : other.tensor();
+    uint32_t serial = other.is_scalar() ? other.serial_ : 0;
     tensor_ = nullptr;
     bits_ = other.bits_;
     direction_ = other.direction_;
     dtype_ = other.dtype_;
     bound_ = other.bound_;
-    own_ = copy;
+    if (other.is_scalar()) {
+      serial_ = serial;
+    } else {
+      own_ = copy;
+    }
     return *this;
   }
 
@@ -85,6 +100,8 @@ class Arg {
   uint64_t bits() const { return bits_; }
   /// 1 + the number of the boundary scalar that this is, 0 if none.
   uint32_t bound() const { return bound_; }
+  /// Of a scalar that was a BoundScalar, the recording or run it is of; else 0. Requires: a scalar.
+  uint32_t serial() const { return serial_; }
 
  private:
   const Tensor* tensor_;
@@ -93,7 +110,8 @@ class Arg {
   DType dtype_;
   uint32_t bound_;
   union {
-    Tensor own_;  // set when tensor_ is null and the argument is a tensor
+    Tensor own_;       // set when tensor_ is null and the argument is a tensor
+    uint32_t serial_;  // set when it is a scalar
   };
 };
 

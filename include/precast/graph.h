@@ -139,9 +139,11 @@ class BoundScalar {
 
  private:
   friend class Args;
-  BoundScalar(const Args* args, uint32_t index) : args_(args), index_(index) {}
+  BoundScalar(const Args* args, uint32_t index, uint32_t bound, uint64_t bits, uint32_t serial)
+      : args_(args), bits_(bits), index_(index), bound_(bound), serial_(serial) {}
   const Args* args_;
-  uint32_t index_;
+  uint64_t bits_;
+  uint32_t index_, bound_, serial_;
 };
 
 }  // namespace precast

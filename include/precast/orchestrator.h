@@ -154,7 +154,8 @@ class Args {
   template <Element T>
   BoundScalar<T> bound_scalar(size_t i) const {
     CheckScalar(i, kDTypeOf<T>);
-    return BoundScalar<T>(this, static_cast<uint32_t>(i));
+    return BoundScalar<T>(this, static_cast<uint32_t>(i), scalars_[i].bound, scalars_[i].bits,
+                          serial_);
   }
 
  private:
@@ -170,18 +171,20 @@ class Args {
   [[noreturn]] void FailTensor(size_t i) const;
   void CheckScalar(size_t i, DType dtype) const;
   uint64_t ScalarBits(size_t i, DType dtype) const;
+  void CheckSerial(uint32_t serial) const;
   std::vector<Tensor> tensors_;
   std::vector<Scalar> scalars_;
+  uint32_t serial_ = 0;  // of the run or recording
 };
 
 template <Element T>
 T BoundScalar<T>::value() const {
+  args_->CheckSerial(serial_);
   return args_->template scalar<T>(index_);
 }
 template <Element T>
 BoundScalar<T>::operator Arg() const {
-  const Args::Scalar& scalar = args_->scalars_[index_];
-  return Arg::bound_scalar(scalar.bound, scalar.bits, scalar.dtype);
+  return Arg::bound_scalar(bound_, bits_, kDTypeOf<T>, serial_);
 }
 
 /// How a recorded graph is submitted.

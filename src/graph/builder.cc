@@ -352,6 +352,17 @@ abi::TaskId Builder::Submit(const TaskSpec& spec, ArgList args) {
     predicate = PreparePredicate(spec);
   if (draft.tensors > 1) CheckOverlaps(spec);
 
+  if (count != draft.tensors) {
+    auto* scalar = reinterpret_cast<abi::Scalar*>(reinterpret_cast<abi::Argument*>(draft.task + 1) +
+                                                  draft.tensors);
+    for (const Arg& arg : args) {
+      if (!arg.is_scalar()) continue;
+      if (arg.serial() != 0 && arg.serial() != serial_) [[unlikely]]
+        FailScalar(spec, arg);
+      *scalar++ = {arg.bound() == 0 ? arg.bits() : 0, static_cast<uint32_t>(arg.dtype()),
+                   arg.bound()};
+    }
+  }
   *draft.task = abi::Task{.number = static_cast<uint32_t>(statistics_.tasks),
                           .kernel = spec.kernel,
                           .blocks = spec.blocks,
@@ -366,16 +377,6 @@ abi::TaskId Builder::Submit(const TaskSpec& spec, ArgList args) {
                           .units = static_cast<uint16_t>(units),
                           .flags = 0,
                           .reserved = 0};
-  if (count != draft.tensors) {
-    auto* scalar = reinterpret_cast<abi::Scalar*>(reinterpret_cast<abi::Argument*>(draft.task + 1) +
-                                                  draft.tensors);
-    for (const Arg& arg : args) {
-      if (arg.is_scalar()) {
-        *scalar++ = {arg.bound() == 0 ? arg.bits() : 0, static_cast<uint32_t>(arg.dtype()),
-                     arg.bound()};
-      }
-    }
-  }
   try {
     Commit(draft, spec.predicate != nullptr ? &predicate : nullptr);
   } catch (...) {
@@ -398,7 +399,13 @@ abi::TaskId Builder::SubmitGraph(const TaskSpec& spec, const GraphSpec& graph, A
   if (spec.predicate != nullptr) [[unlikely]]
     predicate = PreparePredicate(spec);
   size_t scalars = args.size() - draft.tensors;
-  bool passes = std::any_of(args.begin(), args.end(), [](const Arg& a) { return a.bound() != 0; });
+  bool passes = false;
+  for (const Arg& arg : args) {
+    if (!arg.is_scalar()) continue;
+    if (arg.serial() != 0 && arg.serial() != serial_) [[unlikely]]
+      FailScalar(spec, arg);
+    passes = passes || arg.bound() != 0;
+  }
   *draft.task = abi::Task{
       .number = static_cast<uint32_t>(statistics_.tasks),
       .kernel = graph.definition,

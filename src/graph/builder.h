@@ -226,6 +226,7 @@ class Builder {
   void GrowFor(const TaskSpec& task, size_t arguments, uint64_t end);
   void PrepareSlowly(const TaskSpec& task, const Arg& arg, size_t i, Access* access);
   [[noreturn]] void Break(const TaskSpec& task);
+  [[noreturn]] void FailScalar(const TaskSpec& task, const Arg& arg) const;
   void CheckPair(const TaskSpec& task, uint32_t i, uint32_t j);
   void CheckManyOverlaps(const TaskSpec& task);
   std::string What(const TaskSpec& task, size_t argument, const Tensor& tensor) const;

@@ -26,6 +26,9 @@ std::string Builder::Describe(abi::TaskId id) const {
   TaskSpec spec;
   spec.kernel = task->kernel;
   spec.name = names_[task->name];
+  if ((task->flags & abi::kTaskGraph) != 0) {
+    return fmt::format("task {} (graph {})", task->number, spec.name);
+  }
   if ((task->flags & abi::kTaskMixed) != 0) spec.mix = &mixes_[task->kernel];
   std::string kernel = kernel_name_(spec);
   return fmt::format("task {} '{}' (kernel {})", task->number,
@@ -98,6 +101,12 @@ void Builder::Break(const TaskSpec& spec) {
                     fmt::format("{}: the host has no memory left for the graph", Prefix(spec)));
   }
   throw Error(*broken_);
+}
+
+void Builder::FailScalar(const TaskSpec& spec, const Arg& arg) const {
+  Fail(ErrorCode::stale,
+       "{}: a boundary scalar of another run or recording (serial {}, this one is {})",
+       Prefix(spec), arg.serial(), serial_);
 }
 
 void Builder::PrepareSlowly(const TaskSpec& spec, const Arg& arg, size_t i, Access* result) {

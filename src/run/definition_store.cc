@@ -53,6 +53,11 @@ Definition* DefinitionStore::Intern(std::span<const char> image, std::span<Defin
   definition->inner.assign(inner.begin(), inner.end());
   const abi::Header& h = definition->header();
   definition->blocks = h.blocks;
+  for (abi::TaskId id = abi::kFirstTask; id < abi::EndTask(&h);) {
+    const abi::Task* task = abi::TaskAt(definition->image.data(), id);
+    if ((task->flags & abi::kTaskGraph) != 0) definition->blocks += inner[task->kernel]->blocks;
+    id += task->units;
+  }
   definition->scratch_bytes =
       abi::ScratchHeapOffset(h.slots.count, h.scalars, h.tasks) + h.heap_bytes;
   for (Definition* child : definition->inner) ++child->parents;

@@ -222,9 +222,14 @@ void RunBuilder::WithRecording(GraphKey key, const GraphBody& body, ArgList args
   GraphSignature signature(args);
   struct Recording {
     RunBuilder& outer;
-    explicit Recording(RunBuilder& builder) : outer(builder) { outer.recording_ = true; }
+    const uint32_t serial;
+    explicit Recording(RunBuilder& builder) : outer(builder), serial(builder.args_.serial_) {
+      outer.recording_ = true;
+      outer.args_.serial_ = 0;  // nobody's: what a body looked at there would not be noticed
+    }
     ~Recording() {
       outer.recording_ = false;
+      outer.args_.serial_ = serial;
       outer.body_->EndGraphs();
       outer.body_->access_.Release();
     }
@@ -320,7 +325,8 @@ void RunBuilder::OrchestrateReplayable(const Program& program, ArgList args) {
     size_t tensor = 0, scalar = 0;
     for (const Arg& arg : args) {
       if (arg.is_scalar()) {
-        list.push_back(Arg::bound_scalar(0, own.scalars_[scalar].bits, own.scalars_[scalar].dtype));
+        list.push_back(
+            Arg::bound_scalar(0, own.scalars_[scalar].bits, own.scalars_[scalar].dtype, 0));
         ++scalar;
       } else {
         list.emplace_back(arg.direction(), own.tensor(tensor++));
@@ -346,6 +352,7 @@ void RunBuilder::BeginBody(std::string_view name, const GraphSignature& signatur
   };
   uint32_t serial = device_.next_serial->fetch_add(1, std::memory_order_relaxed);
   graph_.Begin(&body_image_, serial, outer_->graph_.heap().budget());
+  args_.serial_ = serial;
   access_.Begin(HostViewPolicy::copy);
   access_.set_read_outer(
       [this](uint32_t buffer, uint64_t offset, DType dtype, void* values, int64_t count) {

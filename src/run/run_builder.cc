@@ -62,6 +62,7 @@ void RunBuilder::Begin(graph::ImageMemory* image, uint32_t serial, uint64_t heap
   host_.Clear();
   args_.tensors_.clear();
   args_.scalars_.clear();
+  args_.serial_ = serial;
   figures_ = {};
   warnings_.clear();
   verify_replays_ = verify_replays;
@@ -330,8 +331,19 @@ void Args::FailTensor(size_t i) const {
 
 uint64_t Args::ScalarBits(size_t i, DType dtype) const {
   CheckScalar(i, dtype);
+  if (serial_ == 0) {
+    Fail(ErrorCode::stale, "scalar argument {} of a run, looked at in the body of a graph: pass it",
+         i);
+  }
   scalars_[i].looked_at = true;
   return scalars_[i].bits;
+}
+
+void Args::CheckSerial(uint32_t serial) const {
+  if (serial != serial_) {
+    Fail(ErrorCode::stale, "a boundary scalar of another run or recording (serial {}, now {})",
+         serial, serial_);
+  }
 }
 
 void Args::CheckScalar(size_t i, DType dtype) const {

@@ -54,7 +54,8 @@ void RunContext::ReserveDevice(uint64_t bytes) {
   try {
     block = device.driver->Allocate(roomy);
   } catch (const Error& error) {
-    if (error.code() != ErrorCode::out_of_memory || roomy == bytes) throw;
+    if (error.code() != ErrorCode::out_of_memory) throw;
+    if (device.definitions->Trim(true) == 0 && roomy == bytes) throw;
     roomy = bytes;
     block = device.driver->Allocate(bytes);
   }

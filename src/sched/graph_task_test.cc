@@ -53,7 +53,7 @@ struct Defined {
     const abi::Header& h = *image.header();
     return {index, abi::ScratchHeapOffset(2, 1, h.tasks) + h.heap_bytes, kFirst};
   }
-  static Arg Bound() { return Arg::bound_scalar(1, 0, DType::u64); }
+  static Arg Bound() { return Arg::bound_scalar(1, 0, DType::u64, 0); }
 };
 
 /// x = 3 * x + s, in a wide task; t = x + 1; x = t + 1; in between something that nobody waits for.

@@ -276,6 +276,16 @@ void WorkerImpl::WithMemory(const char* call, const Tensor& tensor, std::optiona
   }
 }
 
+Tensor WorkerImpl::Malloc(const Shape& shape, DType dtype) {
+  try {
+    return memory_->Malloc(shape, dtype);
+  } catch (const Error& error) {
+    // Definitions that no run uses make room.
+    if (error.code() != ErrorCode::out_of_memory || definitions_.Trim(true) == 0) throw;
+  }
+  return memory_->Malloc(shape, dtype);
+}
+
 void WorkerImpl::Free(const Tensor& tensor) {
   {
     std::lock_guard lock(mutex_);
@@ -349,9 +359,7 @@ Worker::Worker(WorkerOptions options) {
 }
 Worker::~Worker() = default;
 
-Tensor Worker::malloc(const Shape& shape, DType dtype) {
-  return impl_->memory().Malloc(shape, dtype);
-}
+Tensor Worker::malloc(const Shape& shape, DType dtype) { return impl_->Malloc(shape, dtype); }
 
 void Worker::free(const Tensor& tensor) { impl_->Free(tensor); }
 

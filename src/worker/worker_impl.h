@@ -39,6 +39,7 @@ class WorkerImpl final : public ContextOwner {
   const Program& Load(const std::string& path);
 
   // As in Worker.
+  Tensor Malloc(const Shape& shape, DType dtype);
   void Free(const Tensor& tensor);
   void CopyTo(const Tensor& device, const void* source, Bytes bytes);
   void CopyFrom(void* target, const Tensor& device, Bytes bytes);

@@ -252,6 +252,7 @@ TEST_P(GraphsTest, Nest) {
   };
   RunReport report = worker_.run(orchestration, {inout(x_), inout(y_)});
   EXPECT_EQ(report.graph.definitions_recorded, 2u);
+  EXPECT_EQ(report.graph.blocks, 3u * (7 + 7 + 1) + 7);
   uint64_t x = 1, y = 0;
   auto step = [&](uint64_t s) { x = 3 * x + s, y = x + 2; };
   for (uint64_t i = 0; i < 3; ++i) step(4), step(i), y = 3 * y + i;
@@ -635,6 +636,41 @@ TEST_P(GraphsTest, ABodyThatRecordsItselfIsAnError) {
       Refused(ErrorCode::invalid_argument,
               [](Orchestrator& o, const Args& args) { Endless(o, args); }, {inout(x_)});
   EXPECT_THAT(message, HasSubstr("endless"));
+}
+
+TEST_P(GraphsTest, ABoundScalarIsOfItsRecordingOnly) {
+  static std::optional<BoundScalar<uint64_t>> bound;
+  auto keep = [](Orchestrator& inner, const Args& a) {
+    bound = a.bound_scalar<uint64_t>(0);
+    inner.submit(mix, {inout(a.tensor(0)), *bound});
+  };
+  auto use = [](Orchestrator& inner, const Args& a) {
+    inner.submit(mix, {inout(a.tensor(0)), *bound});
+  };
+  auto look = [](Orchestrator& inner, const Args& a) {
+    inner.submit(mix, {inout(a.tensor(0)), bound->value()});
+  };
+  auto refused = [&](auto then) {
+    return Refused(ErrorCode::stale,
+                   [&](Orchestrator& o, const Args& args) {
+                     bound.reset();
+                     o.submit_graph("keep", keep, {inout(args.tensor(0)), uint64_t{1}});
+                     // A replay does not call the body: then the one kept is that of the run.
+                     if (!bound) bound = args.bound_scalar<uint64_t>(0);
+                     then(o, args);
+                   },
+                   {inout(x_), uint64_t{5}});
+  };
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_THAT(refused([&](Orchestrator& o, const Args& args) {
+                  o.submit_graph("use", use, {inout(args.tensor(0)), uint64_t{2}});
+                }),
+                HasSubstr("boundary scalar"));
+    EXPECT_THAT(refused([&](Orchestrator& o, const Args& args) {
+                  o.submit_graph("look", look, {inout(args.tensor(0)), uint64_t{2}});
+                }),
+                HasSubstr("boundary scalar"));
+  }
 }
 
 TEST_P(GraphsTest, ATensorOfARecordingIsStaleAfterIt) {
