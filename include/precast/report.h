@@ -39,6 +39,7 @@ struct RunReport {
     uint64_t definitions_recorded = 0;  ///< bodies that were called, inner ones included
     uint64_t definitions_reused = 0;    ///< recorded in an earlier run, submitted in this one
     uint64_t definitions_shared = 0;    ///< recorded, and equal to one that was there
+    uint64_t definitions_evicted = 0;   ///< by the worker so far
     uint64_t variants = 0;  ///< recordings of the graphs that were submitted, of any age
     uint64_t replays = 0;   ///< submissions of recorded graphs, the first ones included
   };

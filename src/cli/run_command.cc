@@ -122,6 +122,10 @@ void RunCommand::Declare(CLI::App& app, const std::vector<std::string>& args) {
   app.add_option("--host-view-budget", host_view_budget_,
                  "Device memory mapped for that at a time [1G]")
       ->type_name("BYTES");
+  app.add_option("--definition-budget", definition_budget_,
+                 "Recorded graphs that are kept, in bytes [256M]")
+      ->type_name("BYTES");
+  app.add_flag("--verify-replays", verify_replays_, "Record every replay again and compare");
   AddChoice(app, "--upload", upload_, {"one", "per-submission"}, "How graphs reach the device:");
   app.add_flag("--oracle", oracle_, "Run tasks one by one in the order of submission");
   AddChoice(app, "--log-level", log_level_, {"trace", "debug", "info", "warn", "error", "off"},
@@ -231,6 +235,7 @@ JobResult RunCommand::RunOn(Worker& worker, const Case& kase, const Params& para
   options.golden = golden_ == "check";
   options.run.skip_device_run = skip_device_run_;
   options.run.oracle = oracle_;
+  options.run.verify_replays = verify_replays_;
   if (!json()) {
     options.stream = [&](std::string_view text) {
       // Where both go to one terminal, the text itself is the progress.
@@ -254,15 +259,17 @@ int RunCommand::Run(Output& output) {
   }
   const Case& kase = FindCase(*program_, case_name_);
   Params params = MakeParams();
-  WorkerOptions options{.platform = platform_,
-                        .threads = threads_,
-                        .heap = ParseBytesOf("--heap", heap_),
-                        .host_views = host_views_ == "copy"      ? HostViewPolicy::copy
-                                      : host_views_ == "rebuild" ? HostViewPolicy::rebuild
-                                                                 : HostViewPolicy::cache,
-                        .host_view_budget = ParseBytesOf("--host-view-budget", host_view_budget_),
-                        .upload = upload_ == "one" ? UploadMode::one : UploadMode::per_submission,
-                        .log_level = log_level_};
+  WorkerOptions options{
+      .platform = platform_,
+      .threads = threads_,
+      .heap = ParseBytesOf("--heap", heap_),
+      .host_views = host_views_ == "copy"      ? HostViewPolicy::copy
+                    : host_views_ == "rebuild" ? HostViewPolicy::rebuild
+                                               : HostViewPolicy::cache,
+      .host_view_budget = ParseBytesOf("--host-view-budget", host_view_budget_),
+      .definition_budget = ParseBytesOf("--definition-budget", definition_budget_),
+      .upload = upload_ == "one" ? UploadMode::one : UploadMode::per_submission,
+      .log_level = log_level_};
   JobNames names{program_->name, kase.name, platform_};
   if (oracle_) names.execution = "oracle";
   if (skip_device_run_) names.execution = "skipped";

@@ -56,6 +56,8 @@ class RunCommand : public Command {
   std::string host_view_budget_ = "1G";
   std::string heap_ = "256M";
   std::string upload_ = "one";
+  std::string definition_budget_ = "256M";
+  bool verify_replays_ = false;
   int rounds_ = 0;
   int threads_ = 0;
   bool skip_device_run_ = false;

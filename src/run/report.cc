@@ -111,11 +111,12 @@ std::string ToTable(const RunReport& report) {
         fmt::format(", {}", Plural(static_cast<uint64_t>(report.threads), "thread", "threads"));
   }
   if (report.graph.replays > 0) {
-    table += fmt::format("\ngraphs  {}, {} recorded, {} reused, {} shared, {}",
+    table += fmt::format("\ngraphs  {}, {} recorded, {} reused, {} shared, {} evicted, {}",
                          Plural(report.graph.replays, "replay", "replays"),
                          FormatCount(report.graph.definitions_recorded),
                          FormatCount(report.graph.definitions_reused),
                          FormatCount(report.graph.definitions_shared),
+                         FormatCount(report.graph.definitions_evicted),
                          Plural(report.graph.variants, "variant", "variants"));
   }
   table += fmt::format("\ncopies  {} control, {} staging, {} back, {}\n",
@@ -155,6 +156,7 @@ std::string ToJson(const RunReport& report) {
         {"definitions_recorded", report.graph.definitions_recorded},
         {"definitions_reused", report.graph.definitions_reused},
         {"definitions_shared", report.graph.definitions_shared},
+        {"definitions_evicted", report.graph.definitions_evicted},
         {"variants", report.graph.variants},
         {"replays", report.graph.replays}}},
       {"copies",

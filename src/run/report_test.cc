@@ -110,7 +110,8 @@ TEST(Report, JsonHasTheDocumentedKeysInOrder) {
   EXPECT_EQ(keys(json["control_plane"]), (Names{"wall_us"}));
   EXPECT_EQ(keys(json["graph"]),
             (Names{"tasks", "edges", "blocks", "image_bytes", "definitions_recorded",
-                   "definitions_reused", "definitions_shared", "variants", "replays"}));
+                   "definitions_reused", "definitions_shared", "definitions_evicted", "variants",
+                   "replays"}));
   EXPECT_EQ(keys(json["copies"]), (Names{"control", "staging", "back", "bytes"}));
   EXPECT_EQ(keys(json["heap"]), (Names{"peak_bytes", "reused_bytes", "added_edges"}));
   EXPECT_EQ(keys(json["modelled"]), (Names{"total_us", "assumed"}));

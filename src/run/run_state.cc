@@ -244,6 +244,8 @@ void RunState::Bind(const Orchestration& orchestration, ArgList args, const Prog
                    .definitions_recorded = figures.recorded,
                    .definitions_reused = figures.reused,
                    .definitions_shared = figures.shared,
+                   .definitions_evicted =
+                       figures.replays > 0 ? context_->device.definitions->figures().evicted : 0,
                    .variants = figures.variants,
                    .replays = figures.replays};
   for (std::string& warning : builder.warnings()) report_.warnings.push_back(std::move(warning));

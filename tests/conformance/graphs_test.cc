@@ -434,6 +434,7 @@ TEST_P(GraphsTest, ASmallBudgetEvictsWhatNoRunUses) {
   EXPECT_EQ(run(1), 0u);
   EXPECT_EQ(run(3), 1u);  // 2 goes
   EXPECT_EQ(run(1), 0u);
+  EXPECT_EQ(evicted, 1u);
   EXPECT_EQ(run(2), 1u);
 }
 
