@@ -44,20 +44,26 @@ class Arg {
     __builtin_memcpy(&bits_, &value, sizeof(T));
   }
   Arg(Direction direction, const Tensor& tensor)
-      : tensor_(&tensor), bits_(0), direction_(direction), dtype_(tensor.dtype()), bound_(0) {}
+      : tensor_(&tensor),
+        bits_(0),
+        direction_(direction),
+        dtype_(tensor.dtype()),
+        bound_(0),
+        serial_(0) {}
   Arg(Direction direction, Tensor&& tensor)
       : tensor_(nullptr),
         bits_(0),
         direction_(direction),
         dtype_(tensor.dtype()),
         bound_(0),
+        serial_(0),
         own_(tensor) {}
   /// What a BoundScalar is as an argument: bound to boundary scalar `bound` - 1 of the graph under
   /// record, or to none if 0, and now `bits`. `serial` names the recording, or run, that it is of.
   static Arg bound_scalar(uint32_t bound, uint64_t bits, DType dtype, uint32_t serial) {
     Arg arg(bits);
     arg.dtype_ = dtype;
-    arg.bound_ = bound;
+    arg.bound_ = static_cast<uint16_t>(bound);
     arg.serial_ = serial;
     return arg;
   }
@@ -67,27 +73,20 @@ class Arg {
         bits_(other.bits_),
         direction_(other.direction_),
         dtype_(other.dtype_),
-        bound_(other.bound_) {
-    if (other.is_scalar()) {
-      serial_ = other.serial_;
-    } else {
-      own_ = other.tensor();
-    }
+        bound_(other.bound_),
+        serial_(other.serial_) {
+    if (!other.is_scalar()) own_ = other.tensor();
   }
   Arg& operator=(const Arg& other) {
     if (this == &other) return *this;
     Tensor copy = other.is_scalar() ? Tensor() : other.tensor();
-    uint32_t serial = other.is_scalar() ? other.serial_ : 0;
     tensor_ = nullptr;
     bits_ = other.bits_;
     direction_ = other.direction_;
     dtype_ = other.dtype_;
     bound_ = other.bound_;
-    if (other.is_scalar()) {
-      serial_ = serial;
-    } else {
-      own_ = copy;
-    }
+    serial_ = other.serial_;
+    own_ = copy;
     return *this;
   }
 
@@ -100,7 +99,7 @@ class Arg {
   uint64_t bits() const { return bits_; }
   /// 1 + the number of the boundary scalar that this is, 0 if none.
   uint32_t bound() const { return bound_; }
-  /// Of a scalar that was a BoundScalar, the recording or run it is of; else 0. Requires: a scalar.
+  /// Of a scalar that was a BoundScalar, the recording or run it is of; else 0.
   uint32_t serial() const { return serial_; }
 
  private:
@@ -108,10 +107,10 @@ class Arg {
   uint64_t bits_;
   Direction direction_;
   DType dtype_;
-  uint32_t bound_;
+  uint16_t bound_;
+  uint32_t serial_;
   union {
-    Tensor own_;       // set when tensor_ is null and the argument is a tensor
-    uint32_t serial_;  // set when it is a scalar
+    Tensor own_;  // set when tensor_ is null and the argument is a tensor
   };
 };
 
