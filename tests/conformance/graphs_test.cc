@@ -418,24 +418,22 @@ TEST_P(GraphsTest, RunsInFlightKeepTheirImages) {
 TEST_P(GraphsTest, ASmallBudgetEvictsWhatNoRunUses) {
   Worker worker({.platform = GetParam(), .threads = 1, .max_definitions = 2});
   auto run = [&](int key) {
+    auto body = [](Orchestrator& inner, const Args& a, int k) {
+      inner.submit(mix, {inout(a.tensor(0)), static_cast<uint64_t>(k)});
+    };
     return worker
-        .run(
-            [&](Orchestrator& o, const Args& args) {
-              auto body = [](Orchestrator& inner, const Args& a, int k) {
-                inner.submit(mix, {inout(a.tensor(0)), static_cast<uint64_t>(k)});
-              };
-              o.submit_graph("k", body, {inout(args.tensor(0))}, key);
-            },
-            {inout(x_)})
-        .graph.definitions_recorded;
+        .run([&](Orchestrator& o,
+                 const Args& args) { o.submit_graph("k", body, {inout(args.tensor(0))}, key); },
+             {inout(x_)})
+        .graph;
   };
-  EXPECT_EQ(run(1), 1u);
-  EXPECT_EQ(run(2), 1u);
-  EXPECT_EQ(run(1), 0u);
-  EXPECT_EQ(run(3), 1u);  // 2 goes
-  EXPECT_EQ(run(1), 0u);
-  EXPECT_EQ(evicted, 1u);
-  EXPECT_EQ(run(2), 1u);
+  EXPECT_EQ(run(1).definitions_recorded, 1u);
+  EXPECT_EQ(run(2).definitions_recorded, 1u);
+  EXPECT_EQ(run(1).definitions_recorded, 0u);
+  EXPECT_EQ(run(3).definitions_recorded, 1u);  // 2 goes
+  EXPECT_EQ(run(1).definitions_recorded, 0u);
+  EXPECT_EQ(run(1).definitions_evicted, 1u);
+  EXPECT_EQ(run(2).definitions_recorded, 1u);
 }
 
 // Whole runs.
