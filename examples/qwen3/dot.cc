@@ -257,12 +257,7 @@ struct SwiGluBody {
   PRECAST_INLINE static void Run(const float* gate, const float* up, size_t n, float* y) {
     size_t i = 0;
     for (; i + N <= n; i += N) Part<N>(gate + i, up + i, y + i);
-    if (i == n) return;
-    float last[3][N] = {};
-    std::copy_n(gate + i, n - i, last[0]);
-    std::copy_n(up + i, n - i, last[1]);
-    Part<N>(last[0], last[1], last[2]);
-    std::copy_n(last[2], n - i, y + i);
+    for (; i < n; ++i) Part<1>(gate + i, up + i, y + i);
   }
 };
 

@@ -239,9 +239,11 @@ TEST(SimMemoryDeathTest, TheHostFaultsOnADeviceAddress) {
 
 TEST(SimMemoryDeathTest, ADroppedViewFaults) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
+  // The hole of a large view: a child that maps a little memory of its own does not fill it.
+  constexpr uint64_t kSize = 32 * kMiB;
   SimMemory memory(64 * kMiB, false);
-  uint64_t address = memory.Allocate(4096);
-  uint64_t view = reinterpret_cast<uint64_t>(memory.MapView(address, 4096));
+  uint64_t address = memory.Allocate(kSize);
+  uint64_t view = reinterpret_cast<uint64_t>(memory.MapView(address, kSize));
   EXPECT_EQ(Peek(view), 0);
   memory.UnmapView(address, reinterpret_cast<void*>(view));
   EXPECT_DEATH(Peek(view), "");
