@@ -138,7 +138,7 @@ class GraphRun {
   // must be woken (a system call here, and its start-up there). One that sleeps is also woken for
   // less when the lane has had something to spare for as long as a wake-up takes: a task that waits
   // may lead to many others, as the first one of a row of a wavefront does.
-  static constexpr double kShareNs = 2'000;
+  static constexpr double kShareNs = 500;
   static constexpr double kWakeNs = 30'000;
   // Tasks shorter than this stay with their lane once they are ready: the counters of their
   // consumers would travel between cores for longer than the tasks take.
@@ -356,9 +356,11 @@ class GraphRun {
     Clock::time_point now = Clock::now();
     double ns = std::chrono::duration<double, std::nano>(now - lane.sampled).count();
     double per_task = std::max(ns / lane.sample_every, 1.0);
-    // Quick to believe that tasks are short: the first ones find cold caches.
-    double weight = lane.task_ns == 0 ? 1 : per_task < lane.task_ns ? 0.5 : 0.25;
-    lane.task_ns += weight * (per_task - lane.task_ns);
+    // Quick to believe that tasks are short: the first ones find cold caches, and the very first
+    // says nothing unless it was long.
+    bool first = lane.task_ns == 0;
+    double weight = first ? 1 : per_task < lane.task_ns ? 0.5 : 0.25;
+    lane.task_ns += weight * ((first && per_task < kSampleNs ? 1 : per_task) - lane.task_ns);
     lane.sample_every = static_cast<uint32_t>(std::clamp(kSampleNs / per_task, 1.0, kMaxSample));
     lane.until_sample = lane.sample_every;
     lane.sampled = now;
