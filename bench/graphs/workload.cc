@@ -13,10 +13,11 @@ namespace precast::bench {
 
 namespace {
 
-constexpr uint32_t kLayers = 10;
+constexpr uint32_t kLayerTasks = 1'000;
+constexpr uint32_t kLayers = 10;  // of `wide`, and of `layered` below 10,000 tasks
 
-constexpr std::array<std::string_view, 6> kNames = {"independent", "chain",   "tree",
-                                                    "wavefront",   "layered", "tiles"};
+constexpr std::array<std::string_view, 7> kNames = {"independent", "chain", "tree", "wavefront",
+                                                    "layered",     "wide",  "tiles"};
 
 class Maker {
  public:
@@ -86,9 +87,9 @@ Workload Wavefront(uint32_t tasks) {
   return make.Finish();
 }
 
-Workload Layered(uint32_t tasks) {
-  Maker make("layered", tasks);
-  uint32_t width = std::max(1u, tasks / kLayers);
+Workload Layered(std::string_view name, uint32_t tasks, uint32_t width) {
+  Maker make(name, tasks);
+  width = std::max(width, 1u);
   std::mt19937 random(1);
   for (uint32_t i = 0; i < tasks; ++i) {
     uint32_t layer = i / width;
@@ -139,7 +140,8 @@ std::span<const std::string_view> WorkloadNames() { return kNames; }
 Workload MakeWorkload(std::string_view name, uint32_t tasks, bool random_order) {
   if (name == "tree") return Tree(tasks);
   if (name == "wavefront") return Wavefront(tasks);
-  if (name == "layered") return Layered(tasks);
+  if (name == "layered") return Layered(name, tasks, std::min(tasks / kLayers, kLayerTasks));
+  if (name == "wide") return Layered(name, tasks, tasks / kLayers);
   if (name == "tiles") return Tiles(tasks, random_order);
   Maker make(name, tasks);
   for (uint32_t i = 0; i < tasks; ++i) {

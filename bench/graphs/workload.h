@@ -1,8 +1,8 @@
 // Workload: a task graph, described by what its tasks read and write, for every contender alike.
 //
-// Each task writes one tensor of its own and reads some (two, but for `layered`): tensors that
-// earlier tasks wrote, or the two that exist from the start. A contender that infers order gets
-// these reads and writes; one that wants edges gets `producers`.
+// Each task writes one tensor of its own and reads some (two; `layered` and `wide`: two to four):
+// tensors that earlier tasks wrote, or the two that exist from the start. A contender that infers
+// order gets these reads and writes; one that wants edges gets `producers`.
 #pragma once
 
 #include <cstdint>
@@ -41,10 +41,11 @@ struct Workload {
 };
 
 /// independent: reads the external tensors only. chain: reads the task before. tree: a reduction,
-/// leaves first. wavefront: a square grid, reads the tasks above and to the left. layered: ten
-/// layers, reads 2 to 4 (mean 3) random tasks of the layer before. tiles: the wavefront over the
-/// tiles of one buffer; `random_order` submits them in random order, in which the order of two
-/// neighbours is that of submission.
+/// leaves first. wavefront: a square grid, reads the tasks above and to the left. layered: layers
+/// of 1,000 tasks (ten layers below 10,000 tasks), each reads 2 to 4 (mean 3) random tasks of the
+/// layer before. wide: the same in ten layers of any width. tiles: the wavefront over the tiles of
+/// one buffer; `random_order` submits them in random order, in which the order of two neighbours is
+/// that of submission.
 std::span<const std::string_view> WorkloadNames();
 Workload MakeWorkload(std::string_view name, uint32_t tasks, bool random_order);
 
