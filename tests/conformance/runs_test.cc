@@ -2,6 +2,9 @@
 #include "conformance/conformance.h"
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <thread>
 
 namespace precast::conformance {
 namespace {
@@ -119,6 +122,45 @@ TEST_P(RunTest, ThreadsAreOfTheRunOrElseOfTheWorker) {
     EXPECT_EQ(y, AfterTwenty(x));
   }
   EXPECT_EQ(worker.run(Twenty, {in(x), out(y)}).threads, 3);
+}
+
+std::atomic<std::thread::id> first_thread;
+std::atomic<int> by_others;
+
+/// Takes a microsecond, and counts itself when another thread than that of the first task runs it.
+PRECAST_KERNEL(microsecond, Core::vector)(const KernelContext&) {
+  auto begin = std::chrono::steady_clock::now();
+  std::thread::id none, self = std::this_thread::get_id();
+  if (!first_thread.compare_exchange_strong(none, self) && none != self) ++by_others;
+  while (std::chrono::steady_clock::now() - begin < std::chrono::microseconds(1)) continue;
+}
+
+// The thread that executes a row of such a graph never has more than one task to give away.
+TEST_P(RunTest, TwoThreadsTakePartInAWavefrontOfShortTasks) {
+  constexpr int64_t kSide = 40;
+  auto build = [](Orchestrator& o, const Args&) {
+    std::vector<Tensor> above(kSide);
+    for (int64_t row = 0; row < kSide; ++row) {
+      for (int64_t column = 0; column < kSide; ++column) {
+        std::vector<Arg> args;
+        if (row > 0) args.push_back(in(above[static_cast<size_t>(column)]));
+        if (column > 0) args.push_back(in(above[static_cast<size_t>(column - 1)]));
+        Tensor own = o.alloc({1}, DType::i64);
+        args.push_back(out(own));
+        o.submit(microsecond, args);
+        above[static_cast<size_t>(column)] = own;
+      }
+    }
+  };
+  // On a busy machine the second thread may get no processor for as long as a run takes.
+  int most = 0;
+  for (int attempt = 0; attempt < 100 && most < kSide * kSide / 5; ++attempt) {
+    first_thread = std::thread::id();
+    by_others = 0;
+    worker_.run(build, {}, {.threads = 2});
+    most = std::max(most, by_others.load());
+  }
+  EXPECT_GE(most, kSide * kSide / 5);
 }
 
 TEST_P(RunTest, HeapIsOfTheRunOrElseOfTheWorker) {
