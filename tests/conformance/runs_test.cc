@@ -152,15 +152,16 @@ TEST_P(RunTest, TwoThreadsTakePartInAWavefrontOfShortTasks) {
       }
     }
   };
-  // On a busy machine the second thread may get no processor for as long as a run takes.
-  int most = 0;
-  for (int attempt = 0; attempt < 100 && most < kSide * kSide / 5; ++attempt) {
+  // On one processor it happens in 60 of 100 runs, on two idle ones in 97 and more; without a share
+  // for the second thread in fewer than 10, when the system takes the processor from the first.
+  int shared = 0;
+  for (int i = 0; i < 100; ++i) {
     first_thread = std::thread::id();
     by_others = 0;
     worker_.run(build, {}, {.threads = 2});
-    most = std::max(most, by_others.load());
+    if (by_others >= kSide * kSide / 5) ++shared;
   }
-  EXPECT_GE(most, kSide * kSide / 5);
+  EXPECT_GE(shared, 25);
 }
 
 TEST_P(RunTest, HeapIsOfTheRunOrElseOfTheWorker) {
