@@ -28,7 +28,8 @@ LAYERS = {
     "platforms": {"base", "abi", "sched", "device"},
     "run": {"base", "abi", "graph", "sched", "device"},
     "worker": {"base", "abi", "graph", "sched", "device", "run"},
-    "cli": {"base", "abi", "graph", "sched", "device", "run", "worker"},
+    "view": {"base", "abi", "graph", "sched", "device", "run", "worker"},
+    "cli": {"base", "abi", "graph", "sched", "device", "run", "worker", "view"},
 }
 # Single headers that a layer may see beyond that.
 EXTRA = {"worker": {"platforms/registry.h"}}

@@ -103,6 +103,7 @@ struct WorkerProperties {
 
 namespace detail {
 class RunState;
+struct WorkerAccess;
 class WorkerImpl;
 }  // namespace detail
 
@@ -192,6 +193,7 @@ class Worker {
   WorkerProperties properties() const;
 
  private:
+  friend struct detail::WorkerAccess;
   std::unique_ptr<detail::WorkerImpl> impl_;
 };
 

@@ -47,6 +47,7 @@ void Builder::Begin(ImageMemory* memory, uint32_t serial, uint64_t heap_budget) 
   bindings_.clear();
   definitions_.clear();
   broken_.reset();
+  if (log_ != nullptr) *log_ = {};
   if (memory_->capacity < used_) memory_->grow(*memory_, used_, 0);
 }
 
@@ -83,6 +84,7 @@ Tensor Builder::Alloc(const Shape& shape, DType dtype) {
 
 uint32_t Builder::OpenScope() {
   scopes_.push_back(static_cast<uint32_t>(regions_.buffers()));
+  if (log_ != nullptr) log_->OpenScope();
   return static_cast<uint32_t>(scopes_.size());
 }
 
@@ -96,6 +98,7 @@ bool Builder::CloseScope(uint32_t depth) {
     if (!buffer.is(Buffer::kUnplaced) && depth > 1) heap_.Retire(static_cast<uint32_t>(i));
   }
   scopes_.pop_back();
+  if (log_ != nullptr) log_->CloseScope();
   return true;
 }
 
@@ -379,6 +382,8 @@ abi::TaskId Builder::Submit(const TaskSpec& spec, ArgList args) {
                           .reserved = 0};
   try {
     Commit(draft, spec.predicate != nullptr ? &predicate : nullptr);
+    if (log_ != nullptr) [[unlikely]]
+      Log(draft, spec.predicate != nullptr ? &predicate : nullptr);
   } catch (...) {
     Break(spec);
   }
@@ -423,6 +428,8 @@ abi::TaskId Builder::SubmitGraph(const TaskSpec& spec, const GraphSpec& graph, A
       .reserved = 0};
   try {
     CommitGraph(draft, graph, args, spec.predicate != nullptr ? &predicate : nullptr);
+    if (log_ != nullptr) [[unlikely]]
+      Log(draft, spec.predicate != nullptr ? &predicate : nullptr);
   } catch (...) {
     Break(spec);
   }
@@ -552,6 +559,7 @@ uint64_t Builder::Seal(std::span<const abi::Slot> slots) { return Seal({}, slots
 
 uint64_t Builder::Seal(abi::Header header, std::span<const abi::Slot> slots,
                        std::span<const uint32_t> counters) {
+  if (log_ != nullptr) LogBuffers();
   uint64_t bound = SealedBytes() + counters.size_bytes();
   if (bound > memory_->capacity) memory_->grow(*memory_, bound, used_);
   uint64_t end = used_;

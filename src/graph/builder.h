@@ -21,6 +21,7 @@
 #include "abi/image.h"
 #include "base/tensor_access.h"
 #include "graph/buffer.h"
+#include "graph/build_log.h"
 #include "graph/heap_planner.h"
 #include "graph/layout_table.h"
 #include "graph/name_table.h"
@@ -108,6 +109,9 @@ class Builder {
   /// How messages name a task's kernel; called only on failure.
   using KernelName = std::function<std::string(const TaskSpec&)>;
   void set_kernel_name(KernelName name) { kernel_name_ = std::move(name); }
+
+  /// Notes in `log` what the image will not keep, from the next Begin on; null: no longer.
+  void set_log(BuildLog* log) { log_ = log; }
 
   /// Appends a task; gives its id. Throws as Orchestrator::submit does.
   abi::TaskId Submit(const TaskSpec& task, ArgList args);
@@ -222,7 +226,9 @@ class Builder {
   abi::TaskId NewestConsumer(const abi::Task& task) const;
   bool Precedes(const Draft& draft, abi::TaskId task) const;
 
-  // The rest of the checks, off the usual path (builder_checks.cc).
+  // The rest of the checks and the log, off the usual path (builder_checks.cc).
+  void Log(const Draft& draft, const Access* predicate);
+  void LogBuffers();
   void GrowFor(const TaskSpec& task, size_t arguments, uint64_t end);
   void PrepareSlowly(const TaskSpec& task, const Arg& arg, size_t i, Access* access);
   [[noreturn]] void Break(const TaskSpec& task);
@@ -256,6 +262,7 @@ class Builder {
   std::vector<Access> access_memory_;  // where they are
   std::vector<uint32_t> order_;        // of accesses_, for CheckManyOverlaps
 
+  BuildLog* log_ = nullptr;
   Import import_;
   KernelName kernel_name_;
 };

@@ -1,4 +1,4 @@
-// What Builder::Submit does off its usual path: closer looks at arguments, and messages.
+// What Builder::Submit does off its usual path: closer looks at arguments, messages, and the log.
 #include "base/tensor_access.h"
 #include "graph/builder.h"
 
@@ -66,6 +66,29 @@ const Buffer& Builder::Check(const Tensor& tensor, std::string_view use) const {
   if (buffer.is(Buffer::kEnded))
     Fail(ErrorCode::stale, "{} ({}): used after its scope", use, tensor.ToString());
   return buffer;
+}
+
+// The log.
+
+void Builder::Log(const Draft& draft, const Access* predicate) {
+  BuildLog& log = *log_;
+  log.tasks.push_back({static_cast<uint32_t>(log.accesses.size()),
+                       static_cast<uint32_t>(log.after.size()), log.scope, predicate != nullptr});
+  auto add = [&](const Access& access) {
+    log.accesses.push_back({access.begin, access.buffer, access.layout, access.direction});
+  };
+  std::for_each(accesses_.begin(), accesses_.end(), add);
+  if (predicate != nullptr) add(*predicate);
+  log.after.insert(log.after.end(), draft.spec.after.begin(), draft.spec.after.end());
+}
+
+void Builder::LogBuffers() {
+  log_->buffers.clear();
+  for (uint32_t i = 0; i < regions_.buffers(); ++i) {
+    const Buffer& buffer = regions_[i];
+    log_->buffers.push_back({buffer.kind, !buffer.is(Buffer::kUnplaced), buffer.slot, buffer.base,
+                             buffer.bytes, regions_.Claimant(i)});
+  }
 }
 
 // Checks.

@@ -71,6 +71,7 @@ const Variant* DefinitionStore::Add(Family* family, Variant recorded, std::span<
   Definition* definition = Intern(image, inner, shared);
   ++definition->claims;
   definition->last_used = ++clock_;
+  if (definition->log == nullptr) definition->log = std::move(recorded.log);
   for (const Variant* variant : definition->variants) {
     auto same_guard = [](const Guard& a, const Guard& b) {
       return a.tensor == b.tensor && a.offset == b.offset && a.bytes == b.bytes;

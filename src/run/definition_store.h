@@ -19,6 +19,7 @@
 #include "abi/image.h"
 #include "device/driver.h"
 #include "device/pinned_arena.h"
+#include "graph/build_log.h"
 #include "run/graph_signature.h"
 
 #include <cstdint>
@@ -42,6 +43,7 @@ struct Definition {
   std::vector<Definition*> inner;  ///< by number in the image's section
   uint64_t blocks = 0;             ///< of an instance, inner ones included
   uint64_t scratch_bytes = 0;
+  std::unique_ptr<const graph::BuildLog> log;  ///< null unless it was recorded while inspected
 
   const abi::Header& header() const { return *reinterpret_cast<const abi::Header*>(image.data()); }
   uint64_t bytes() const { return image.size() * sizeof(uint64_t); }
@@ -76,6 +78,7 @@ struct Variant {
   std::vector<Guard> guards;
   std::vector<uint32_t> slot_begin;  ///< see graph::GraphSpec
   Definition* definition = nullptr;
+  std::unique_ptr<graph::BuildLog> log;  ///< on its way to the definition
   struct Family* family = nullptr;
 };
 

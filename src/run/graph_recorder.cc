@@ -259,7 +259,9 @@ void RunBuilder::WithRecording(GraphKey key, const GraphBody& body, ArgList args
 size_t RunBuilder::Record(Family& family, GraphKey key, const GraphBody& body, ArgList args) {
   WithRecording(key, body, args,
                 [&](const GraphSignature& signature, std::span<const char> definition) {
-                  Variant variant{.signature = signature, .guards = std::move(body_->guards_)};
+                  Variant variant{.signature = signature,
+                                  .guards = std::move(body_->guards_),
+                                  .log = std::move(body_->log_)};
                   for (const GraphSignature::Slot& slot : signature.slots()) {
                     variant.slot_begin.push_back(slot.first_tensor);
                   }
@@ -350,6 +352,7 @@ void RunBuilder::BeginBody(std::string_view name, const GraphSignature& signatur
     self.data = reinterpret_cast<char*>(body_memory_.data());
     self.capacity = body_memory_.size() * sizeof(uint64_t);
   };
+  Inspect(outer_->log_ != nullptr);
   uint32_t serial = device_.next_serial->fetch_add(1, std::memory_order_relaxed);
   graph_.Begin(&body_image_, serial, outer_->graph_.heap().budget());
   args_.serial_ = serial;

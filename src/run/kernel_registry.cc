@@ -51,6 +51,11 @@ uint32_t KernelRegistry::Index(const Kernel& kernel) {
   return index;
 }
 
+Kernel KernelRegistry::operator[](uint32_t index) const {
+  std::lock_guard lock(mutex_);
+  return kernels_.at(index);
+}
+
 std::string KernelRegistry::Name(uint32_t index) const {
   std::lock_guard lock(mutex_);
   return index < kernels_.size() ? kernels_[index].name : fmt::format("#{}", index);

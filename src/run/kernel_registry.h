@@ -28,6 +28,8 @@ class KernelRegistry {
   /// exist on this platform, `invalid_argument` when it has no function.
   uint32_t Index(const Kernel& kernel);
   std::string Name(uint32_t index) const;
+  /// Requires: Index gave it.
+  Kernel operator[](uint32_t index) const;
 
  private:
   struct Key {

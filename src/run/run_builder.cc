@@ -118,6 +118,21 @@ void RunBuilder::ImportArguments(ArgList args) {
   }
 }
 
+void RunBuilder::Inspect(bool inspected) {
+  if (!inspected) {
+    log_.reset();
+  } else if (log_ == nullptr) {
+    log_ = std::make_unique<graph::BuildLog>();
+  }
+  graph_.set_log(log_.get());
+}
+
+int RunBuilder::ArgumentOf(uint32_t buffer) const {
+  auto same = [buffer](const Tensor& tensor) { return TensorAccess::Buffer(tensor) == buffer; };
+  auto found = std::find_if(args_.tensors_.begin(), args_.tensors_.end(), same);
+  return found == args_.tensors_.end() ? -1 : static_cast<int>(found - args_.tensors_.begin());
+}
+
 void RunBuilder::Release() {
   access_.Release();
   EndGraphs();

@@ -57,6 +57,8 @@ class RunBuilder {
   RunBuilder(const RunBuilder&) = delete;
   RunBuilder& operator=(const RunBuilder&) = delete;
 
+  /// Whether the builder, from the next Begin on, keeps a log beside the image.
+  void Inspect(bool inspected);
   /// Validates and claims the arguments of a run. `program` restricts the kernels; may be null.
   void Begin(graph::ImageMemory* image, uint32_t serial, uint64_t heap_budget, ArgList args,
              const Program* program, HostViewPolicy host_views = HostViewPolicy::cache,
@@ -73,6 +75,15 @@ class RunBuilder {
   run::HostAccess& access() { return access_; }
   const GraphFigures& graph_figures() const { return figures_; }
   std::vector<std::string>& warnings() { return warnings_; }
+
+  // For who looks at a graph.
+  const graph::BuildLog* log() const { return log_.get(); }  ///< null unless inspected
+  std::span<run::Definition* const> definitions() const { return definitions_; }
+  const run::KernelRegistry& kernels() const { return *device_.kernels; }
+  const Program* program() const { return program_; }
+  /// Which tensor argument of the run a buffer is, the first where several share it; -1: none.
+  int ArgumentOf(uint32_t buffer) const;
+
   /// Has the definitions that the image names uploaded, and tells it where they are. Gives the
   /// bytes copied.
   uint64_t UploadDefinitions(device::PinnedArena& arena);
@@ -111,6 +122,7 @@ class RunBuilder {
 
   RunDevice device_;
   graph::Builder graph_;
+  std::unique_ptr<graph::BuildLog> log_;
   run::HostArguments host_;
   Orchestrator orchestrator_;
   run::HostAccess access_;

@@ -184,6 +184,7 @@ void RunState::Bind(const Orchestration& orchestration, ArgList args, const Prog
   Moment since = Now();
   since.wall = begun_;
 
+  builder.Inspect(parameters_.inspector != nullptr);
   builder.Begin(&context_->image, parameters_.serial, parameters_.heap, args, program,
                 parameters_.host_views, parameters_.options.verify_replays);
   EndPhase(Phase::args, &since, 0);
@@ -228,6 +229,9 @@ void RunState::Bind(const Orchestration& orchestration, ArgList args, const Prog
 #ifdef PRECAST_VALIDATE
   graph::Validate({reinterpret_cast<const std::byte*>(context_->image.data), sealed});
 #endif
+  if (parameters_.inspector != nullptr) [[unlikely]] {
+    (*parameters_.inspector)(builder, std::as_bytes(std::span(context_->image.data, sealed)));
+  }
   if (parameters_.upload == UploadMode::per_submission) [[unlikely]]
     UploadSubmissions(&since);
   driver.CopyToDevice(image, context_->image.data, sealed);

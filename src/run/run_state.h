@@ -11,6 +11,7 @@
 
 #include "device/pinned_arena.h"
 #include "graph/builder.h"
+#include "run/inspector.h"
 #include "run/run_builder.h"
 
 #include <precast/report.h>
@@ -80,7 +81,8 @@ struct RunParameters {
   bool caller_waits = false;
   HostViewPolicy host_views = HostViewPolicy::cache;
   UploadMode upload = UploadMode::one;
-  std::string_view assumed;  // as in the report
+  std::string_view assumed;                   // as in the report
+  const run::Inspector* inspector = nullptr;  // null: nobody looks
   RunOptions options;
 };
 

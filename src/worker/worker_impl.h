@@ -12,6 +12,7 @@
 #include "device/device_memory.h"
 #include "device/driver.h"
 #include "run/definition_store.h"
+#include "run/inspector.h"
 #include "run/kernel_registry.h"
 #include "run/run_state.h"
 
@@ -23,6 +24,7 @@
 #include <optional>
 #include <string>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 namespace precast::detail {
@@ -45,6 +47,8 @@ class WorkerImpl final : public ContextOwner {
   void CopyFrom(void* target, const Tensor& device, Bytes bytes);
   void Memset(const Tensor& device, uint8_t value);
 
+  /// Shows it every run from now on; null: none. Not while a run is being bound.
+  void set_inspector(run::Inspector inspector) { inspector_ = std::move(inspector); }
   device::Driver& driver() { return *driver_; }
   device::DeviceMemory& memory() { return *memory_; }
   WorkerProperties properties();
@@ -78,6 +82,7 @@ class WorkerImpl final : public ContextOwner {
   std::unique_ptr<device::DeviceMemory> memory_;
   run::KernelRegistry kernels_;
   run::DefinitionStore definitions_;
+  run::Inspector inspector_;
   std::string_view assumed_;  // costs, see device::Properties
   std::atomic<uint32_t> next_serial_;
   std::mutex launch_mutex_;
