@@ -32,6 +32,7 @@ struct alignas(64) Buffer {
   uint32_t slot;
   Kind kind;
   uint8_t state;
+  uint16_t mark;  // lowest bits of the id of the task that named it last
 
   bool is(State bit) const { return (state & bit) != 0; }
   void set(State bit) { state |= bit; }

@@ -128,7 +128,9 @@ inline bool Builder::Precedes(const Draft& draft, abi::TaskId task) const {
   return false;
 }
 
-inline void Builder::AddEdge(const Draft& draft, abi::TaskId producer) {
+/// Counts the edge in `*producers`, or in the task.
+[[gnu::always_inline]] inline void Builder::AddEdge(const Draft& draft, abi::TaskId producer,
+                                                    uint32_t* producers) {
   abi::Task* from = abi::TaskAt(draft.image, producer);
   uint32_t count = from->consumers;
   if (count >= abi::kInlineConsumers - 1) [[unlikely]]
@@ -137,7 +139,11 @@ inline void Builder::AddEdge(const Draft& draft, abi::TaskId producer) {
   if (count > 0 && from->consumer[count - 1] == draft.id) return;
   from->consumer[count] = draft.id;
   from->consumers = count + 1;
-  ++draft.task->producers;
+  ++*producers;
+}
+
+inline void Builder::AddEdge(const Draft& draft, abi::TaskId producer) {
+  AddEdge(draft, producer, &draft.task->producers);
 }
 
 [[gnu::noinline]] void Builder::AddLaterEdge(const Draft& draft, abi::Task* from) {
@@ -157,16 +163,42 @@ inline void Builder::AddEdge(const Draft& draft, abi::TaskId producer) {
   ++draft.task->producers;
 }
 
-[[gnu::always_inline]] inline void Builder::Infer(Edges& edges, const Access& access,
-                                                  Buffer& buffer) {
+/// What most accesses are; false, and nothing is changed, for all others. Counts the edges as
+/// AddEdge does. Works on values in registers: nothing here has its address taken.
+[[gnu::always_inline]] inline bool Builder::InferUsual(const Draft& draft, const Access& access,
+                                                       Buffer& buffer, uint32_t* producers) {
+  const abi::TaskId id = draft.id;
+  if (access.direction == Direction::in) {
+    abi::TaskId producer;
+    if (!regions_.ReadWhole(buffer, RegionOf(access), id, &producer)) return false;
+    if (producer != 0 && producer != id) AddEdge(draft, producer, producers);
+    return true;
+  }
+  if (access.direction == Direction::no_dep || access.repeats || buffer.is(Buffer::kHasWindow)) {
+    return false;
+  }
+  const abi::Layout& layout = layouts_[access.layout];
+  if (buffer.is(Buffer::kHasGaps) && (access.direction != Direction::out ||
+                                      layout.elements * layout.element_bytes != buffer.bytes)) {
+    return false;
+  }
+  abi::TaskId before[2];
+  if (!regions_.WriteWhole(buffer, {access.begin, access.layout, &layout}, id, before)) {
+    return false;
+  }
+  buffer.state = (buffer.state | Buffer::kModified) & static_cast<uint8_t>(~Buffer::kHasGaps);
+  if (before[0] != 0 && before[0] != id) AddEdge(draft, before[0], producers);
+  if (before[1] != 0 && before[1] != id) AddEdge(draft, before[1], producers);
+  return true;
+}
+
+void Builder::Infer(Edges& edges, const Access& access, Buffer& buffer) {
   const Draft& draft = edges.draft;
   if (access.direction == Direction::in) {
     return regions_.Read(access.buffer, RegionOf(access), draft.id, edges);
   }
-  if (access.direction == Direction::no_dep) [[unlikely]]
-    return InferUnordered(draft, access, buffer);
-  if (access.repeats) [[unlikely]]
-    return;
+  if (access.direction == Direction::no_dep) return InferUnordered(draft, access, buffer);
+  if (access.repeats) return;
   NoteModified(access.buffer, buffer);
   edges.met = false;
   regions_.Write(access.buffer, RegionOf(access), draft.id, edges);
@@ -201,10 +233,11 @@ inline void Builder::PutArgument(const Draft& draft, size_t i, const Buffer& buf
       static_cast<uint32_t>(access.direction) & 15u, buffer.base + access.begin};
 }
 
-inline void Builder::Place(const Draft& draft, uint32_t index) {
-  Buffer& buffer = regions_[index];
+[[gnu::always_inline]] inline void Builder::Place(const Draft& draft, uint32_t index,
+                                                  Buffer& buffer) {
   uint64_t fresh = heap_.PlaceFresh(index, buffer.bytes);
-  if (fresh == HeapPlanner::kNoPlace) return PlaceAgain(draft, index);
+  if (fresh == HeapPlanner::kNoPlace) [[unlikely]]
+    return PlaceAgain(draft, index);
   buffer.base = fresh;
   buffer.clear(Buffer::kUnplaced);
 }
@@ -233,7 +266,7 @@ inline void Builder::Place(const Draft& draft, uint32_t index) {
     const Access& access = draft.accesses[i];
     if (!access.unplaced) continue;
     Buffer& buffer = regions_[access.buffer];
-    if (buffer.is(Buffer::kUnplaced)) Place(draft, access.buffer);
+    if (buffer.is(Buffer::kUnplaced)) Place(draft, access.buffer, buffer);
     PutArgument(draft, i, buffer);
     Infer(edges, access, buffer);
   }
@@ -271,29 +304,35 @@ void Builder::CommitExtras(const Draft& draft, const Access* predicate) {
   // Tensors that have no place yet come last: what the task already waits for decides which bytes
   // of the heap are free for them. One at the end of the arguments, the usual `out`, stands there
   // already.
-  Edges edges{*this, draft};
   bool unplaced = false;
+  uint32_t producers = 0;
+  Buffer* const buffers = regions_.data();
   for (size_t i = 0; i < draft.tensors; ++i) {
     Access& access = draft.accesses[i];
-    Buffer& buffer = regions_[access.buffer];
+    Buffer& buffer = buffers[access.buffer];
     if (buffer.is(Buffer::kUnplaced)) {
       if (unplaced || i + 1 < draft.tensors) {
         access.unplaced = unplaced = true;
         continue;
       }
-      Place(draft, access.buffer);
+      Place(draft, access.buffer, buffer);
     }
     PutArgument(draft, i, buffer);
-    Infer(edges, access, buffer);
+    if (!InferUsual(draft, access, buffer, &producers)) [[unlikely]] {
+      Edges edges{*this, draft};
+      Infer(edges, access, buffer);
+    }
   }
+  draft.task->producers += producers;
   if (unplaced) CommitUnplaced(draft);
-  if (draft.task->producers == 0) roots_.push_back(draft.id);
-  statistics_.edges += draft.task->producers;
+  producers = draft.task->producers;
+  if (producers == 0) roots_.push_back(draft.id);
+  statistics_.edges += producers;
   statistics_.tasks += 1;
   statistics_.blocks += spec.blocks * kernels;
 }
 
-inline void Builder::CheckOverlaps(const TaskSpec& spec) {
+void Builder::CheckOverlaps(const TaskSpec& spec) {
   constexpr size_t kFew = 16;
   if (accesses_.size() > kFew) [[unlikely]]
     return CheckManyOverlaps(spec);
@@ -301,7 +340,7 @@ inline void Builder::CheckOverlaps(const TaskSpec& spec) {
   const Access* const last = first + accesses_.size();
   for (const Access* b = first + 1; b < last; ++b) {
     for (const Access* a = first; a != b; ++a) {
-      if (a->buffer == b->buffer) [[unlikely]]
+      if (a->buffer == b->buffer)
         CheckPair(spec, static_cast<uint32_t>(a - first), static_cast<uint32_t>(b - first));
     }
   }
@@ -318,32 +357,41 @@ inline void Builder::CheckOverlaps(const TaskSpec& spec) {
   }
   Access* const first = access_memory_.data();
   Access* access = first;
+  const abi::TaskId id = next_id();
+  const uint16_t mark = Mark(id);
   const uint32_t serial = serial_;
   const bool may_skip = spec.predicate != nullptr;
+  Buffer* buffers = regions_.data();
+  bool may_overlap = false;
   for (const Arg& arg : args) {
-    if (arg.is_scalar()) continue;
-    const Tensor& tensor = arg.tensor();
     Direction direction = arg.direction();
-    uint32_t buffer = TensorAccess::Buffer(tensor);
+    if (direction == Direction::scalar) continue;
+    const Tensor& tensor = arg.tensor();
+    uint32_t number = TensorAccess::Buffer(tensor);
+    uint32_t layout = TensorAccess::Layout(tensor);
     uint8_t refused = Reads(direction) ? Buffer::kEnded | Buffer::kHasGaps : Buffer::kEnded;
     if (tensor.kind() == Tensor::Kind::run && TensorAccess::Generation(tensor) == serial &&
-        (regions_[buffer].state & refused) == 0 && !may_skip &&
+        (buffers[number].state & refused) == 0 && layout != 0 && !may_skip &&
         (direction == Direction::in || !IsReadOnly(tensor))) [[likely]] {
       // Field by field: a copy of a whole Access just made costs more than the rest (the processor
       // can't forward two narrow stores to a wide load).
       access->begin = TensorAccess::Offset(tensor);
-      access->buffer = buffer;
-      access->layout = LayoutOf(tensor);
+      access->buffer = number;
+      access->layout = layout;
       access->direction = direction;
       access->repeats = access->unplaced = false;
     } else {
       PrepareSlowly(spec, arg, static_cast<size_t>(&arg - args.begin()), access);
+      buffers = regions_.data();  // it may have added one
     }
+    Buffer& buffer = buffers[access->buffer];
+    may_overlap |= buffer.mark == mark;
+    buffer.mark = mark;
     ++access;
   }
   accesses_ = {first, access};
-  abi::TaskId id = next_id();
-  return {spec, memory_->data, id, abi::TaskAt(memory_->data, id), first, accesses_.size()};
+  return {spec,  memory_->data,    id,         abi::TaskAt(memory_->data, id),
+          first, accesses_.size(), may_overlap};
 }
 
 abi::TaskId Builder::Submit(const TaskSpec& spec, ArgList args) {
@@ -353,7 +401,8 @@ abi::TaskId Builder::Submit(const TaskSpec& spec, ArgList args) {
   Access predicate;
   if (spec.predicate != nullptr) [[unlikely]]
     predicate = PreparePredicate(spec);
-  if (draft.tensors > 1) CheckOverlaps(spec);
+  if (draft.may_overlap) [[unlikely]]
+    CheckOverlaps(spec);
 
   if (count != draft.tensors) {
     auto* scalar = reinterpret_cast<abi::Scalar*>(reinterpret_cast<abi::Argument*>(draft.task + 1) +
@@ -443,20 +492,23 @@ void Builder::CommitGraph(const Draft& draft, const GraphSpec& graph, ArgList ar
     CommitExtras(draft, predicate);
   Edges edges{*this, draft};
   bool unplaced = false;
+  uint32_t producers = 0;
+  Buffer* const buffers = regions_.data();
   for (size_t i = 0; i < draft.tensors; ++i) {
     Access& access = draft.accesses[i];
-    Buffer& buffer = regions_[access.buffer];
+    Buffer& buffer = buffers[access.buffer];
     if (buffer.is(Buffer::kUnplaced)) [[unlikely]] {
       access.unplaced = unplaced = true;
-    } else {
+    } else if (!InferUsual(draft, access, buffer, &producers)) {
       Infer(edges, access, buffer);
     }
   }
+  draft.task->producers += producers;
   for (size_t i = 0; unplaced && i < draft.tensors; ++i) {
     const Access& access = draft.accesses[i];
     if (!access.unplaced) continue;
     Buffer& buffer = regions_[access.buffer];
-    if (buffer.is(Buffer::kUnplaced)) Place(draft, access.buffer);
+    if (buffer.is(Buffer::kUnplaced)) Place(draft, access.buffer, buffer);
     Infer(edges, access, buffer);
   }
   size_t first = bindings_.size();
@@ -490,7 +542,7 @@ void Builder::CommitGraph(const Draft& draft, const GraphSpec& graph, ArgList ar
 void Builder::CommitScratch(const Draft& draft, uint64_t bytes) {
   static_assert(HeapPlanner::kAlignment % abi::kScratchUnit == 0);
   uint32_t index = AddBuffer(BufferKind::created, 0, 0, bytes, false);
-  Place(draft, index);
+  Place(draft, index, regions_[index]);
   regions_.Claim(index, draft.id);  // its one user
   uint64_t place = regions_[index].base / abi::kScratchUnit + 1;
   if (place > std::numeric_limits<uint32_t>::max()) {

@@ -186,12 +186,14 @@ class Builder {
     abi::Task* task;
     Access* accesses;
     size_t tensors;
+    bool may_overlap;  // some of the tensors: they name the same buffer
   };
 
   // Submit, in this order. The first three check and change nothing.
   Draft Prepare(const TaskSpec& spec, ArgList args, uint64_t units);
   Access PreparePredicate(const TaskSpec& spec);
   void CheckOverlaps(const TaskSpec& spec);
+  static uint16_t Mark(abi::TaskId id) { return static_cast<uint16_t>(id); }
   void Commit(const Draft& draft, const Access* predicate);
   void CommitExtras(const Draft& draft, const Access* predicate);
   void CommitGraph(const Draft& draft, const GraphSpec& graph, ArgList args,
@@ -200,7 +202,7 @@ class Builder {
   uint64_t Seal(abi::Header header, std::span<const abi::Slot> slots,
                 std::span<const uint32_t> counters);
   void CommitUnplaced(const Draft& draft);
-  void Place(const Draft& draft, uint32_t buffer);
+  void Place(const Draft& draft, uint32_t index, Buffer& buffer);
   void PlaceAgain(const Draft& draft, uint32_t buffer);
   void PutArgument(const Draft& draft, size_t i, const Buffer& buffer);
   /// Makes the edges of a draft that the region map finds.
@@ -213,6 +215,7 @@ class Builder {
       builder.AddEdge(draft, producer);
     }
   };
+  bool InferUsual(const Draft& draft, const Access& access, Buffer& buffer, uint32_t* producers);
   void Infer(Edges& edges, const Access& access, Buffer& buffer);
   void InferUnordered(const Draft& draft, const Access& access, Buffer& buffer);
   void NoteWrite(const Draft& draft, const Access& access, Buffer& buffer, bool met);
@@ -222,6 +225,7 @@ class Builder {
       windows_[index] = nullptr;
   }
   void AddEdge(const Draft& draft, abi::TaskId producer);
+  void AddEdge(const Draft& draft, abi::TaskId producer, uint32_t* producers);
   void AddLaterEdge(const Draft& draft, abi::Task* producer);
   abi::TaskId NewestConsumer(const abi::Task& task) const;
   bool Precedes(const Draft& draft, abi::TaskId task) const;

@@ -12,6 +12,8 @@ void HeapPlanner::Clear(uint64_t budget) {
   budget_ = std::min(budget, uint64_t{1} << 62);
   budget_ = (budget_ + kAlignment - 1) / kAlignment * kAlignment;
   peak_ = live_bytes_ = reused_bytes_ = 0;
+  linked_ = false;
+  noted_.clear();
   blocks_.resize(1);
   runs_.resize(1);
   rightmost_ = free_block_ = free_run_ = 0;
@@ -66,7 +68,18 @@ void HeapPlanner::Unlink(uint32_t block) {
   }
 }
 
+void HeapPlanner::Link() {
+  // From the start, also when the last try ran out of memory: PutFresh sums up what was noted.
+  peak_ = live_bytes_ = 0;
+  rightmost_ = 0;
+  blocks_.resize(1);
+  for (const Noted& noted : noted_) PutFresh(noted.owner, noted.size);
+  noted_.clear();
+  linked_ = true;
+}
+
 void HeapPlanner::Retire(BufferId buffer) {
+  if (!linked_) Link();
   uint32_t block = buffer < block_of_.size() ? block_of_[buffer] : 0;
   if (block == 0) return;
   block_of_[buffer] = 0;

@@ -29,12 +29,6 @@ Rare& RegionMap::AddRare(Buffer& buffer) {
   return rares_[buffer.rare];
 }
 
-void RegionMap::AddAnotherReader(LiveRegion& region, TaskId task) {
-  if (region.last_access() == task) return;
-  if (region.reader[1] != 0) AppendReader(region, region.reader[1]);
-  region.reader[1] = task;
-}
-
 void RegionMap::AppendReader(LiveRegion& region, TaskId task) {
   if (region.chunk != 0) {
     ReaderChunk& newest = chunks_[region.chunk];

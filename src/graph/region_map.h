@@ -57,6 +57,8 @@ class RegionMap {
   /// Callers may change what is the builder's in it. Valid until the next AddBuffer.
   Buffer& operator[](BufferId buffer) { return buffers_[buffer]; }
   const Buffer& operator[](BufferId buffer) const { return buffers_[buffer]; }
+  /// The first of all buffers, one beside the other. Valid until the next AddBuffer.
+  Buffer* data() { return buffers_.data(); }
   const Rare& RareOf(const Buffer& buffer) const { return rares_[buffer.rare]; }
   Rare& AddRare(Buffer& buffer);
 
@@ -72,6 +74,14 @@ class RegionMap {
   /// retires what the region covers.
   template <typename Edge>
   void Write(BufferId buffer, const Region& region, abi::TaskId task, Edge&& edge);
+
+  /// The usual cases of Read and Write, for callers to whom each instruction counts: the first
+  /// access to a buffer, and the same region again while it is the one that stands in the buffer.
+  /// False, and nothing is changed, in all other cases.
+  /// Producers that are 0 or `task` itself make no edge; a write also has those of a read.
+  bool ReadWhole(Buffer& buffer, const Region& region, abi::TaskId task, abi::TaskId* producer);
+  bool WriteWhole(Buffer& buffer, const Region& region, abi::TaskId task,
+                  abi::TaskId (&producers)[2]);
 
   /// `task` may read and write `region` in no particular order: makes no edges now or later (but
   /// see Claim), and FindWriter, FindAccess and ForEachLive know it.
@@ -117,23 +127,17 @@ class RegionMap {
   static_assert(sizeof(ReaderChunk) == 64);
 
   static Buffer NewBuffer(uint64_t bytes) {
-    return {{0, LiveRegion::kNone, 0, 0, {0, 0}, 0}, bytes, 0, 0, 0, 0, Buffer::Kind::host, 0};
+    return {{0, LiveRegion::kNone, 0, 0, {0, 0}, 0}, bytes, 0, 0, 0, 0, Buffer::Kind::host, 0, 0};
+  }
+  static bool IsUntouched(const Buffer& buffer) {
+    return buffer.first.key == LiveRegion::kNone && (buffer.grid | buffer.rare) == 0;
   }
   void AddReader(LiveRegion& region, abi::TaskId task);
-  void AddAnotherReader(LiveRegion& region, abi::TaskId task);
   template <typename Edge>
   void AfterClaim(const Buffer& buffer, abi::TaskId task, Edge& edge) {
     abi::TaskId claim = RareOf(buffer).claim;
     if (claim != 0 && claim != task) edge(claim);
   }
-  // What is not a whole buffer under its usual name; `Edge` as above. Regions in
-  // registers: one in memory would cost the usual case, too.
-  template <typename Edge>
-  void ReadElsewhere(Buffer& buffer, uint64_t begin, uint32_t layout_id, const abi::Layout* layout,
-                     abi::TaskId task, Edge& edge);
-  template <typename Edge>
-  void WriteElsewhere(Buffer& buffer, uint64_t begin, uint32_t layout_id, const abi::Layout* layout,
-                      abi::TaskId task, Edge& edge);
   template <typename Edge>
   void Overwrite(const Buffer& buffer, LiveRegion& live, abi::TaskId also, abi::TaskId task,
                  Edge& edge);
@@ -180,41 +184,40 @@ inline bool RegionMap::Overlap(const Region& a, const Region& b) const {
   return Overlaps(a.begin, boxes_[a.layout_id], b.begin, boxes_[b.layout_id]);
 }
 
-inline void RegionMap::AddReader(LiveRegion& region, abi::TaskId task) {
-  if (region.reader[0] != 0) return AddAnotherReader(region, task);
-  if (region.writer != task) region.reader[0] = task;
+[[gnu::always_inline]] inline void RegionMap::AddReader(LiveRegion& region, abi::TaskId task) {
+  if (region.reader[0] == 0) {
+    if (region.writer != task) region.reader[0] = task;
+  } else if (region.reader[1] == 0) {
+    if (region.reader[0] != task) region.reader[1] = task;
+  } else if (region.reader[1] != task) {
+    AppendReader(region, region.reader[1]);
+    region.reader[1] = task;
+  }
 }
 
-template <typename Edge>
-[[gnu::always_inline]] inline void RegionMap::Read(BufferId id, const Region& region,
-                                                   abi::TaskId task, Edge&& edge) {
-  Buffer& buffer = buffers_[id];
+[[gnu::always_inline]] inline bool RegionMap::ReadWhole(Buffer& buffer, const Region& region,
+                                                        abi::TaskId task, abi::TaskId* producer) {
   LiveRegion& live = buffer.first;
   // The layout, and no foreign write.
-  bool plain =
-      live.begin == region.begin && (live.key & ~LiveRegion::kForeignRead) == region.layout_id;
-  if (!plain) [[unlikely]] {
-    if (live.key != LiveRegion::kNone || buffer.grid != 0 || buffer.rare != 0) {
-      return ReadElsewhere(buffer, region.begin, region.layout_id, region.layout, task, edge);
-    }
-    boxes_.Learn(region);
-    live.begin = region.begin;
-    live.key = region.layout_id;
-    live.writer = 0;
-    live.reader[0] = task;
-    live.reader[1] = live.chunk = 0;
-    return;
+  if (live.begin == region.begin && (live.key & ~LiveRegion::kForeignRead) == region.layout_id) {
+    *producer = live.writer != 0 ? live.writer : RareOf(buffer).claim;
+    AddReader(live, task);
+    return true;
   }
-  abi::TaskId producer = live.writer != 0 ? live.writer : RareOf(buffer).claim;
-  AddReader(live, task);
-  if (producer != 0 && producer != task) edge(producer);
+  if (!IsUntouched(buffer)) return false;
+  boxes_.Learn(region);
+  live.begin = region.begin;
+  live.key = region.layout_id;
+  live.writer = 0;
+  live.reader[0] = task;
+  live.reader[1] = live.chunk = 0;
+  *producer = 0;
+  return true;
 }
 
 template <typename Edge>
-[[gnu::noinline]] void RegionMap::ReadElsewhere(Buffer& buffer, uint64_t begin, uint32_t layout_id,
-                                                const abi::Layout* layout, abi::TaskId task,
-                                                Edge& edge) {
-  Region region{begin, layout_id, layout};
+void RegionMap::Read(BufferId id, const Region& region, abi::TaskId task, Edge&& edge) {
+  Buffer& buffer = buffers_[id];
   LiveRegion* live = &buffer.first;
   abi::TaskId also = 0;
   if (live->begin != region.begin || live->layout() != region.layout_id) {
@@ -224,7 +227,7 @@ template <typename Edge>
     } else if (live->key == LiveRegion::kNone) {
       boxes_.Learn(region);
       *live = {region.begin, region.layout_id, 0, 0, {task, 0}, 0};
-      if (buffer.rare != 0) AfterClaim(buffer, task, edge);
+      AfterClaim(buffer, task, edge);
       return;
     } else {
       live = nullptr;
@@ -241,21 +244,26 @@ template <typename Edge>
   for (abi::TaskId producer : ReadSlowly(buffer, live, region, task)) edge(producer);
 }
 
-template <typename Edge>
-[[gnu::always_inline]] inline void RegionMap::Write(BufferId id, const Region& region,
-                                                    abi::TaskId task, Edge&& edge) {
-  Buffer& buffer = buffers_[id];
+[[gnu::always_inline]] inline bool RegionMap::WriteWhole(Buffer& buffer, const Region& region,
+                                                         abi::TaskId task,
+                                                         abi::TaskId (&producers)[2]) {
   LiveRegion& live = buffer.first;
-  if (live.begin == region.begin && live.key == region.layout_id && live.chunk == 0) {
-    return Overwrite(buffer, live, 0, task, edge);
-  }
-  if (live.key == LiveRegion::kNone && buffer.grid == 0) [[likely]] {
+  if (IsUntouched(buffer)) {
     boxes_.Learn(region);
-    live = {region.begin, region.layout_id, task, 0, {0, 0}, 0};
-    if (buffer.rare != 0) AfterClaim(buffer, task, edge);
-    return;
+    live.begin = region.begin;
+    live.key = region.layout_id;
+    producers[0] = producers[1] = 0;
+  } else if (live.begin == region.begin && live.key == region.layout_id && live.chunk == 0) {
+    producers[1] = live.reader[1];
+    producers[0] = live.reader[0] != 0 ? live.reader[0]
+                   : live.writer != 0  ? live.writer
+                                       : RareOf(buffer).claim;
+  } else {
+    return false;
   }
-  WriteElsewhere(buffer, region.begin, region.layout_id, region.layout, task, edge);
+  live.writer = task;
+  live.reader[0] = live.reader[1] = live.chunk = 0;
+  return true;
 }
 
 /// `live` is the region itself, without flags and chunks; `also` another producer, 0 if none.
@@ -276,16 +284,22 @@ inline void RegionMap::Overwrite(const Buffer& buffer, LiveRegion& live, abi::Ta
 }
 
 template <typename Edge>
-[[gnu::noinline]] void RegionMap::WriteElsewhere(Buffer& buffer, uint64_t begin, uint32_t layout_id,
-                                                 const abi::Layout* layout, abi::TaskId task,
-                                                 Edge& edge) {
-  Region region{begin, layout_id, layout};
+void RegionMap::Write(BufferId id, const Region& region, abi::TaskId task, Edge&& edge) {
+  Buffer& buffer = buffers_[id];
   LiveRegion* live = &buffer.first;
   abi::TaskId also = 0;
   if (live->begin != region.begin || live->layout() != region.layout_id) {
-    live = buffer.grid == 0 ? nullptr
-                            : grids_.FindOrAdd(buffer.grid, true, buffer.first, region.begin,
-                                               region.layout_id, boxes_, &also);
+    if (buffer.grid != 0) {
+      live = grids_.FindOrAdd(buffer.grid, true, buffer.first, region.begin, region.layout_id,
+                              boxes_, &also);
+    } else if (live->key == LiveRegion::kNone) {
+      boxes_.Learn(region);
+      *live = {region.begin, region.layout_id, task, 0, {0, 0}, 0};
+      AfterClaim(buffer, task, edge);
+      return;
+    } else {
+      live = nullptr;
+    }
   }
   if (live != nullptr && (live->key & LiveRegion::kFlags) == 0 && live->chunk == 0) [[likely]] {
     return Overwrite(buffer, *live, also, task, edge);
