@@ -47,6 +47,7 @@ void Builder::Begin(ImageMemory* memory, uint32_t serial, uint64_t heap_budget) 
   bindings_.clear();
   definitions_.clear();
   broken_.reset();
+  scratch_ = {};
   if (log_ != nullptr) *log_ = {};
   if (memory_->capacity < used_) memory_->grow(*memory_, used_, 0);
 }
@@ -244,6 +245,7 @@ inline void Builder::PutArgument(const Draft& draft, size_t i, const Buffer& buf
 
 /// The same where bytes may be used again.
 [[gnu::noinline]] void Builder::PlaceAgain(const Draft& draft, uint32_t index) {
+  GiveScratchBack();
   auto precedes = [&](BufferId dead) {
     return regions_.AllLive(dead, [&](abi::TaskId user) { return Precedes(draft, user); });
   };
@@ -275,7 +277,7 @@ inline void Builder::PutArgument(const Draft& draft, size_t i, const Buffer& buf
 /// What few tasks have.
 void Builder::CommitExtras(const Draft& draft, const Access* predicate) {
   const TaskSpec& spec = draft.spec;
-  draft.task->name = names_.Intern(spec.name);
+  if (!spec.name.empty()) draft.task->name = names_.Intern(spec.name);
   if (spec.mix != nullptr) {
     draft.task->kernel = static_cast<uint32_t>(mixes_.size());
     draft.task->flags = abi::kTaskMixed;
@@ -334,10 +336,10 @@ void Builder::CommitExtras(const Draft& draft, const Access* predicate) {
 
 void Builder::CheckOverlaps(const TaskSpec& spec) {
   constexpr size_t kFew = 16;
-  if (accesses_.size() > kFew) [[unlikely]]
-    return CheckManyOverlaps(spec);
-  const Access* const first = accesses_.data();
-  const Access* const last = first + accesses_.size();
+  std::span<const Access> accesses = arguments_.tensors;
+  if (accesses.size() > kFew) return CheckManyOverlaps(spec);
+  const Access* const first = accesses.data();
+  const Access* const last = first + accesses.size();
   for (const Access* b = first + 1; b < last; ++b) {
     for (const Access* a = first; a != b; ++a) {
       if (a->buffer == b->buffer)
@@ -346,26 +348,23 @@ void Builder::CheckOverlaps(const TaskSpec& spec) {
   }
 }
 
-/// The accesses of a task, and where its record will be: behind the end of the image, which grows
-/// over it at the very end.
-[[gnu::always_inline]] inline Builder::Draft Builder::Prepare(const TaskSpec& spec, ArgList args,
-                                                              uint64_t units) {
-  uint64_t end = used_ + units * abi::kUnit;
-  if (broken_ || spec.blocks == 0 || args.size() > access_memory_.size() || end > memory_->capacity)
-      [[unlikely]] {
-    GrowFor(spec, args.size(), end);
-  }
-  Access* const first = access_memory_.data();
-  Access* access = first;
-  const abi::TaskId id = next_id();
-  const uint16_t mark = Mark(id);
+/// Fills arguments_. With kTry it is false when an argument is not of the usual kind, and nothing
+/// has changed; else those are looked at closely. Requires: there is memory for them.
+template <bool kTry>
+[[gnu::always_inline]] inline bool Builder::Prepare(const TaskSpec& spec, ArgList args) {
+  Access* access = access_memory_.data();
+  const Arg** scalar = scalar_memory_.data();
+  const uint16_t mark = Mark(next_id());
   const uint32_t serial = serial_;
   const bool may_skip = spec.predicate != nullptr;
   Buffer* buffers = regions_.data();
-  bool may_overlap = false;
+  bool shared = false;
   for (const Arg& arg : args) {
     Direction direction = arg.direction();
-    if (direction == Direction::scalar) continue;
+    if (direction == Direction::scalar) {
+      *scalar++ = &arg;
+      continue;
+    }
     const Tensor& tensor = arg.tensor();
     uint32_t number = TensorAccess::Buffer(tensor);
     uint32_t layout = TensorAccess::Layout(tensor);
@@ -378,41 +377,60 @@ void Builder::CheckOverlaps(const TaskSpec& spec) {
       access->begin = TensorAccess::Offset(tensor);
       access->buffer = number;
       access->layout = layout;
-      access->direction = direction;
+      access->direction = access->given = direction;
       access->repeats = access->unplaced = false;
+    } else if (kTry) {
+      return false;
     } else {
       PrepareSlowly(spec, arg, static_cast<size_t>(&arg - args.begin()), access);
       buffers = regions_.data();  // it may have added one
     }
     Buffer& buffer = buffers[access->buffer];
-    may_overlap |= buffer.mark == mark;
+    shared |= buffer.mark == mark;
     buffer.mark = mark;
     ++access;
   }
-  accesses_ = {first, access};
-  return {spec,  memory_->data,    id,         abi::TaskAt(memory_->data, id),
-          first, accesses_.size(), may_overlap};
+  arguments_.tensors = {access_memory_.data(), access};
+  arguments_.scalars = {scalar_memory_.data(), scalar};
+  arguments_.apart = !shared;
+  return true;
+}
+
+/// The record of a task is behind the end of the image, which grows over it at the very end.
+[[gnu::always_inline]] inline Builder::Draft Builder::DraftOf(const TaskSpec& spec) {
+  abi::TaskId id = next_id();
+  return {spec,
+          memory_->data,
+          id,
+          abi::TaskAt(memory_->data, id),
+          arguments_.tensors.data(),
+          arguments_.tensors.size()};
 }
 
 abi::TaskId Builder::Submit(const TaskSpec& spec, ArgList args) {
   size_t count = args.size();
   uint64_t units = 1 + (count * sizeof(abi::Argument) + abi::kUnit - 1) / abi::kUnit;
-  Draft draft = Prepare(spec, args, units);
+  uint64_t end = used_ + units * abi::kUnit;
+  if (broken_ || spec.blocks == 0 || count > access_memory_.size() || end > memory_->capacity)
+      [[unlikely]] {
+    GrowFor(spec, count, end);
+  }
+  Prepare<false>(spec, args);
   Access predicate;
   if (spec.predicate != nullptr) [[unlikely]]
     predicate = PreparePredicate(spec);
-  if (draft.may_overlap) [[unlikely]]
+  if (!arguments_.apart) [[unlikely]]
     CheckOverlaps(spec);
 
+  Draft draft = DraftOf(spec);
   if (count != draft.tensors) {
     auto* scalar = reinterpret_cast<abi::Scalar*>(reinterpret_cast<abi::Argument*>(draft.task + 1) +
                                                   draft.tensors);
-    for (const Arg& arg : args) {
-      if (!arg.is_scalar()) continue;
-      if (arg.serial() != 0 && arg.serial() != serial_) [[unlikely]]
-        FailScalar(spec, arg);
-      *scalar++ = {arg.bound() == 0 ? arg.bits() : 0, static_cast<uint32_t>(arg.dtype()),
-                   arg.bound()};
+    for (const Arg* arg : arguments_.scalars) {
+      if (arg->serial() != 0 && arg->serial() != serial_) [[unlikely]]
+        FailScalar(spec, *arg);
+      *scalar++ = {arg->bound() == 0 ? arg->bits() : 0, static_cast<uint32_t>(arg->dtype()),
+                   arg->bound()};
     }
   }
   *draft.task = abi::Task{.number = static_cast<uint32_t>(statistics_.tasks),
@@ -447,36 +465,48 @@ uint32_t Builder::AddDefinition(uint64_t hash) {
   return static_cast<uint32_t>(definitions_.size() - 1);
 }
 
-abi::TaskId Builder::SubmitGraph(const TaskSpec& spec, const GraphSpec& graph, ArgList args) {
-  Draft draft = Prepare(spec, args, 1);
+const Arguments* Builder::LookAtGraph(const TaskSpec& spec, ArgList args) {
+  bool fits = !broken_ && args.size() <= access_memory_.size();
+  return fits && Prepare<true>(spec, args) ? &arguments_ : nullptr;
+}
+
+const Arguments& Builder::PrepareGraph(const TaskSpec& spec, ArgList args) {
+  if (broken_ || args.size() > access_memory_.size()) GrowFor(spec, args.size(), used_);
+  Prepare<false>(spec, args);
+  return arguments_;
+}
+
+abi::TaskId Builder::SubmitGraph(const TaskSpec& spec, const GraphSpec& graph) {
+  uint64_t end = used_ + abi::kUnit;
+  if (broken_ || end > memory_->capacity) [[unlikely]]
+    GrowFor(spec, 0, end);
   Access predicate;
   if (spec.predicate != nullptr) [[unlikely]]
     predicate = PreparePredicate(spec);
-  size_t scalars = args.size() - draft.tensors;
   bool passes = false;
-  for (const Arg& arg : args) {
-    if (!arg.is_scalar()) continue;
-    if (arg.serial() != 0 && arg.serial() != serial_) [[unlikely]]
-      FailScalar(spec, arg);
-    passes = passes || arg.bound() != 0;
+  for (const Arg* arg : arguments_.scalars) {
+    if (arg->serial() != 0 && arg->serial() != serial_) [[unlikely]]
+      FailScalar(spec, *arg);
+    passes = passes || arg->bound() != 0;
   }
+  Draft draft = DraftOf(spec);
   *draft.task = abi::Task{
       .number = static_cast<uint32_t>(statistics_.tasks),
       .kernel = graph.definition,
       .blocks = static_cast<uint32_t>(bindings_.size()),
       .tensors = static_cast<uint16_t>(graph.slot_begin.size()),
-      .scalars = static_cast<uint16_t>(scalars),
+      .scalars = static_cast<uint16_t>(arguments_.scalars.size()),
       .producers = 0,
       .consumers = 0,
       .chunk = 0,
       .consumer = {},
-      .name = 0,
+      .name = graph.name,
       .predicate = 0,
       .units = 1,
       .flags = static_cast<uint8_t>(passes ? abi::kTaskGraph | abi::kTaskPasses : abi::kTaskGraph),
       .reserved = 0};
   try {
-    CommitGraph(draft, graph, args, spec.predicate != nullptr ? &predicate : nullptr);
+    CommitGraph(draft, graph, spec.predicate != nullptr ? &predicate : nullptr);
     if (log_ != nullptr) [[unlikely]]
       Log(draft, spec.predicate != nullptr ? &predicate : nullptr);
   } catch (...) {
@@ -486,8 +516,7 @@ abi::TaskId Builder::SubmitGraph(const TaskSpec& spec, const GraphSpec& graph, A
   return draft.id;
 }
 
-void Builder::CommitGraph(const Draft& draft, const GraphSpec& graph, ArgList args,
-                          const Access* predicate) {
+void Builder::CommitGraph(const Draft& draft, const GraphSpec& graph, const Access* predicate) {
   if (draft.spec.has_extras()) [[unlikely]]
     CommitExtras(draft, predicate);
   Edges edges{*this, draft};
@@ -525,12 +554,9 @@ void Builder::CommitGraph(const Draft& draft, const GraphSpec& graph, ArgList ar
     }
     *binding++ = abi::PlaceBinding(buffer.slot, offset);
   }
-  if (draft.task->scalars != 0) {
-    for (const Arg& arg : args) {
-      if (!arg.is_scalar()) continue;
-      bindings_.push_back(arg.bound() == 0 ? arg.bits() : 0);
-      if ((draft.task->flags & abi::kTaskPasses) != 0) bindings_.push_back(arg.bound());
-    }
+  for (const Arg* arg : arguments_.scalars) {
+    bindings_.push_back(arg->bound() == 0 ? arg->bits() : 0);
+    if ((draft.task->flags & abi::kTaskPasses) != 0) bindings_.push_back(arg->bound());
   }
   CommitScratch(draft, graph.scratch_bytes);
   if (draft.task->producers == 0) roots_.push_back(draft.id);
@@ -538,20 +564,33 @@ void Builder::CommitGraph(const Draft& draft, const GraphSpec& graph, ArgList ar
   statistics_.tasks += 1;
 }
 
-/// The scratch of an instance is a created tensor that no other task names.
+/// The scratch of an instance is a created tensor that no other task names. Instances that follow
+/// each other take it over; it is given back to the heap when another tensor asks that for bytes.
 void Builder::CommitScratch(const Draft& draft, uint64_t bytes) {
   static_assert(HeapPlanner::kAlignment % abi::kScratchUnit == 0);
-  uint32_t index = AddBuffer(BufferKind::created, 0, 0, bytes, false);
-  Place(draft, index, regions_[index]);
-  regions_.Claim(index, draft.id);  // its one user
-  uint64_t place = regions_[index].base / abi::kScratchUnit + 1;
+  if (scratch_.user != 0 && scratch_.bytes == bytes && Precedes(draft, scratch_.user)) {
+    heap_.NoteReuse(bytes);
+  } else {
+    GiveScratchBack();
+    uint32_t index = AddBuffer(BufferKind::created, 0, 0, bytes, false);
+    Place(draft, index, regions_[index]);
+    regions_[index].set(Buffer::kEnded);
+    scratch_ = {index, draft.id, bytes};
+  }
+  scratch_.user = draft.id;
+  regions_.Claim(scratch_.buffer, draft.id);  // its one user
+  uint64_t place = regions_[scratch_.buffer].base / abi::kScratchUnit + 1;
   if (place > std::numeric_limits<uint32_t>::max()) {
     Fail(ErrorCode::out_of_memory, "the scratch of a graph at byte {} of the heap (below {})",
-         regions_[index].base, abi::kScratchUnit * std::numeric_limits<uint32_t>::max());
+         regions_[scratch_.buffer].base, abi::kScratchUnit * std::numeric_limits<uint32_t>::max());
   }
   draft.task->consumer[abi::kInlineConsumers - 1] = static_cast<uint32_t>(place);
-  regions_[index].set(Buffer::kEnded);
-  heap_.Retire(index);
+}
+
+void Builder::GiveScratchBack() {
+  if (scratch_.user == 0) return;
+  scratch_.user = 0;
+  heap_.Retire(scratch_.buffer);
 }
 
 // Queries.

@@ -20,6 +20,7 @@
 
 #include "abi/image.h"
 #include "base/tensor_access.h"
+#include "graph/arguments.h"
 #include "graph/buffer.h"
 #include "graph/build_log.h"
 #include "graph/heap_planner.h"
@@ -70,6 +71,7 @@ struct GraphSpec {
   uint32_t definition = 0;               ///< from AddDefinition
   uint64_t scratch_bytes = 0;            ///< of one instance
   std::span<const uint32_t> slot_begin;  ///< for each slot but the heap: the tensor it begins with
+  uint32_t name = 0;                     ///< from InternName, where the task gives none
 };
 
 class Builder {
@@ -121,9 +123,21 @@ class Builder {
   void SetDefinitionAddress(uint32_t definition, uint64_t address) {
     definitions_[definition].address = address;
   }
-  /// Appends a task that instantiates a definition. `task` gives name, `after` and predicate; the
-  /// tensors of `args` may overlap, the definition knows how.
-  abi::TaskId SubmitGraph(const TaskSpec& task, const GraphSpec& graph, ArgList args);
+  /// Checks the arguments of a graph task; `task` gives its name and predicate. Valid until the
+  /// next call that takes arguments. The first gives null, and has changed nothing, when one of
+  /// them needs a closer look: it is not a tensor of this run, has no layout yet, or is refused.
+  const Arguments* LookAtGraph(const TaskSpec& task, ArgList args);
+  const Arguments& PrepareGraph(const TaskSpec& task, ArgList args);
+  /// Appends a task that instantiates a definition, with the arguments last looked at or prepared.
+  /// `task` gives name, `after` and predicate; the tensors may overlap, the definition knows how.
+  abi::TaskId SubmitGraph(const TaskSpec& task, const GraphSpec& graph);
+  abi::TaskId SubmitGraph(const TaskSpec& task, const GraphSpec& graph, ArgList args) {
+    PrepareGraph(task, args);
+    return SubmitGraph(task, graph);
+  }
+  /// The number of a name, for GraphSpec.
+  uint32_t InternName(std::string_view name) { return names_.Intern(name); }
+  const LayoutTable& layouts() const { return layouts_; }
 
   /// Whether `tensor` is a live tensor of this run.
   bool IsUsable(const Tensor& tensor) const;
@@ -161,15 +175,6 @@ class Builder {
   static bool IsReadOnly(const Tensor& tensor);
 
  private:
-  struct alignas(32) Access {  // a tensor argument of the task under construction
-    uint64_t begin;
-    uint32_t buffer;
-    uint32_t layout;
-    Direction direction;
-    bool repeats;   // the same region as an earlier one, so it orders nothing more
-    bool unplaced;  // its buffer had no place when the task came
-  };
-
   abi::TaskId next_id() const { return static_cast<abi::TaskId>(used_ / abi::kUnit); }
   abi::Task* At(abi::TaskId id) { return abi::TaskAt(memory_->data, id); }
   uint32_t LayoutOf(const Tensor& tensor);
@@ -186,19 +191,20 @@ class Builder {
     abi::Task* task;
     Access* accesses;
     size_t tensors;
-    bool may_overlap;  // some of the tensors: they name the same buffer
   };
 
   // Submit, in this order. The first three check and change nothing.
-  Draft Prepare(const TaskSpec& spec, ArgList args, uint64_t units);
+  template <bool kTry>
+  bool Prepare(const TaskSpec& spec, ArgList args);
+  Draft DraftOf(const TaskSpec& spec);
   Access PreparePredicate(const TaskSpec& spec);
   void CheckOverlaps(const TaskSpec& spec);
   static uint16_t Mark(abi::TaskId id) { return static_cast<uint16_t>(id); }
   void Commit(const Draft& draft, const Access* predicate);
   void CommitExtras(const Draft& draft, const Access* predicate);
-  void CommitGraph(const Draft& draft, const GraphSpec& graph, ArgList args,
-                   const Access* predicate);
+  void CommitGraph(const Draft& draft, const GraphSpec& graph, const Access* predicate);
   void CommitScratch(const Draft& draft, uint64_t bytes);
+  void GiveScratchBack();
   uint64_t Seal(abi::Header header, std::span<const abi::Slot> slots,
                 std::span<const uint32_t> counters);
   void CommitUnplaced(const Draft& draft);
@@ -262,9 +268,17 @@ class Builder {
   std::vector<abi::Definition> definitions_;
   std::optional<Error> broken_;  // what ran out while a task was being committed
 
-  std::span<Access> accesses_;         // of the task under construction, arguments in order
-  std::vector<Access> access_memory_;  // where they are
-  std::vector<uint32_t> order_;        // of accesses_, for CheckManyOverlaps
+  Arguments arguments_;  // of the task under construction
+  std::vector<Access> access_memory_;
+  std::vector<const Arg*> scalar_memory_;
+  std::vector<uint32_t> order_;  // of the accesses, for CheckManyOverlaps
+  // Where the scratch of the newest graph tasks is, while it is not given back: the next one with
+  // as much may take it over.
+  struct Scratch {
+    uint32_t buffer = 0;
+    abi::TaskId user = 0;  // 0: there is none
+    uint64_t bytes = 0;
+  } scratch_;
 
   BuildLog* log_ = nullptr;
   Import import_;
@@ -286,10 +300,11 @@ inline bool Builder::IsUsable(const Tensor& tensor) const {
          !regions_[detail::TensorAccess::Buffer(tensor)].is(Buffer::kEnded);
 }
 
-inline Builder::Access Builder::AccessOf(const Tensor& tensor, Direction direction) {
+inline Access Builder::AccessOf(const Tensor& tensor, Direction direction) {
   return {detail::TensorAccess::Offset(tensor),
           detail::TensorAccess::Buffer(tensor),
           LayoutOf(tensor),
+          direction,
           direction,
           false,
           false};

@@ -77,7 +77,7 @@ void Builder::Log(const Draft& draft, const Access* predicate) {
   auto add = [&](const Access& access) {
     log.accesses.push_back({access.begin, access.buffer, access.layout, access.direction});
   };
-  std::for_each(accesses_.begin(), accesses_.end(), add);
+  std::for_each(arguments_.tensors.begin(), arguments_.tensors.end(), add);
   if (predicate != nullptr) add(*predicate);
   log.after.insert(log.after.end(), draft.spec.after.begin(), draft.spec.after.end());
 }
@@ -108,7 +108,10 @@ void Builder::GrowFor(const TaskSpec& spec, size_t arguments, uint64_t end) {
     Fail(ErrorCode::out_of_memory, "{}: the image exceeds {} units of {} bytes", Prefix(spec),
          std::numeric_limits<abi::TaskId>::max(), abi::kUnit);
   }
-  if (arguments > access_memory_.size()) access_memory_.resize(arguments);
+  if (arguments > access_memory_.size()) {
+    scalar_memory_.resize(arguments);
+    access_memory_.resize(arguments);
+  }
   if (end > memory_->capacity) memory_->grow(*memory_, end, used_);
 }
 
@@ -164,7 +167,7 @@ void Builder::PrepareSlowly(const TaskSpec& spec, const Arg& arg, size_t i, Acce
            : "; it is an 'out' argument of the run, declare it 'inout' to read the caller's bytes");
 }
 
-Builder::Access Builder::PreparePredicate(const TaskSpec& spec) {
+Access Builder::PreparePredicate(const TaskSpec& spec) {
   Tensor imported;
   const Tensor* tensor = spec.predicate;
   if (tensor->kind() == Tensor::Kind::device) {
@@ -191,8 +194,8 @@ Builder::Access Builder::PreparePredicate(const TaskSpec& spec) {
 }
 
 void Builder::CheckPair(const TaskSpec& spec, uint32_t i, uint32_t j) {
-  Access& a = accesses_[i];
-  Access& b = accesses_[j];
+  Access& a = arguments_.tensors[i];
+  Access& b = arguments_.tensors[j];
   if (!Writes(a.direction) && !Writes(b.direction)) return;
   if (a.direction == Direction::no_dep || b.direction == Direction::no_dep) return;
   Region region_a = RegionOf(a), region_b = RegionOf(b);
@@ -211,17 +214,18 @@ void Builder::CheckPair(const TaskSpec& spec, uint32_t i, uint32_t j) {
 }
 
 void Builder::CheckManyOverlaps(const TaskSpec& spec) {
-  order_.resize(accesses_.size());
+  std::span<const Access> accesses = arguments_.tensors;
+  order_.resize(accesses.size());
   for (uint32_t i = 0; i < order_.size(); ++i) order_[i] = i;
   std::sort(order_.begin(), order_.end(), [&](uint32_t a, uint32_t b) {
-    return std::pair(accesses_[a].buffer, accesses_[a].begin) <
-           std::pair(accesses_[b].buffer, accesses_[b].begin);
+    return std::pair(accesses[a].buffer, accesses[a].begin) <
+           std::pair(accesses[b].buffer, accesses[b].begin);
   });
   for (size_t i = 0; i < order_.size(); ++i) {
-    const Access& a = accesses_[order_[i]];
+    const Access& a = accesses[order_[i]];
     uint64_t a_end = a.begin + layouts_[a.layout].extent;
     for (size_t j = i + 1; j < order_.size(); ++j) {
-      const Access& b = accesses_[order_[j]];
+      const Access& b = accesses[order_[j]];
       if (b.buffer != a.buffer || b.begin >= a_end) break;
       CheckPair(spec, std::min(order_[i], order_[j]), std::max(order_[i], order_[j]));
     }

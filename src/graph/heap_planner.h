@@ -93,6 +93,9 @@ class HeapPlanner {
   /// not placed, or retired before.
   void Retire(BufferId buffer);
 
+  /// The bytes of a live tensor now serve another one, of the same size.
+  void NoteReuse(uint64_t bytes) { reused_bytes_ += SizeFor(bytes); }
+
   uint64_t budget() const { return budget_; }
   /// Bytes of tensors that were placed and not retired.
   uint64_t live_bytes() const { return live_bytes_; }

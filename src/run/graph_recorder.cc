@@ -46,19 +46,22 @@ Task RunBuilder::SubmitGraph(GraphKey key, const GraphBody& body, std::string_vi
                              ArgList args, const GraphOptions& options) {
   CheckOpen();
   Family& family = FamilyOf(key, body, params);
-  // What does not match at once is looked at closely. (A tensor of another run that happens to
-  // match is found out by Builder::SubmitGraph.)
+  graph::TaskSpec spec;
+  spec.name = options.name;
+  if (options.after.size() > 0 || options.when.get() != nullptr) [[unlikely]] {
+    SetOptions(spec, options.name, options.after, options.when);
+  }
+  // What does not match at once is looked at closely.
   std::vector<Arg> own;
-  size_t found = FindVariant(family, args);
-  if (found == family.variants.size()) [[unlikely]] {
+  const graph::Arguments* arguments = graph_.LookAtGraph(spec, args);
+  if (arguments == nullptr) [[unlikely]] {
     own = ImportForGraph(key, args);
     args = own;
-    found = FindVariant(family, args);
-    if (found == family.variants.size()) {
-      found = Record(family, key, body, args);
-    } else if (verify_replays_) {
-      Verify(*family.variants[found], key, body, args);
-    }
+    arguments = &graph_.PrepareGraph(spec, args);
+  }
+  size_t found = FindVariant(family, args, *arguments);
+  if (found == family.variants.size()) [[unlikely]] {
+    found = Record(family, key, body, args);
   } else if (verify_replays_) [[unlikely]] {
     Verify(*family.variants[found], key, body, args);
   }
@@ -75,21 +78,12 @@ Task RunBuilder::SubmitGraph(GraphKey key, const GraphBody& body, std::string_vi
   }
   // Values that the recording is for are values that a recording around it is for, too.
   for (const run::Specialized& s : variant.specialized) {
-    uint32_t scalar = 0;
-    for (const Arg& arg : args) {
-      if (!arg.is_scalar() || scalar++ != s.scalar) continue;
-      if (arg.bound() != 0) args_.scalars_[arg.bound() - 1].looked_at = true;
-    }
+    uint32_t bound = arguments->scalars[s.scalar]->bound();
+    if (bound != 0) args_.scalars_[bound - 1].looked_at = true;
   }
-  graph::TaskSpec spec;
-  std::string number;
-  spec.name = options.name;
-  if (spec.name.empty()) spec.name = key.is_text() ? key.text() : (number = NameOf(key));
-  if (options.after.size() > 0 || options.when.get() != nullptr) [[unlikely]] {
-    SetOptions(spec, spec.name, options.after, options.when);
-  }
-  graph::GraphSpec graph{definition, variant.definition->scratch_bytes, variant.slot_begin};
-  abi::TaskId id = graph_.SubmitGraph(spec, graph, args);
+  graph::GraphSpec graph{definition, variant.definition->scratch_bytes, variant.slot_begin,
+                         family.name};
+  abi::TaskId id = graph_.SubmitGraph(spec, graph);
   ++figures_.replays;
   figures_.blocks += variant.definition->blocks;
   return Task(id, graph_.serial());
@@ -150,6 +144,7 @@ RunBuilder::Family& RunBuilder::FamilyOf(GraphKey key, const GraphBody& body,
     device_.definitions->Release(claiming_);
     throw;
   }
+  family.name = graph_.InternName(key.is_text() ? key.text() : std::string_view(NameOf(key)));
   family.claimed = true;
   claimed_.push_back(&family);
   figures_.variants += family.variants.size();
@@ -157,27 +152,22 @@ RunBuilder::Family& RunBuilder::FamilyOf(GraphKey key, const GraphBody& body,
 }
 
 /// The variant that a submission may replay; the number of variants if there is none.
-size_t RunBuilder::FindVariant(Family& family, ArgList args) {
+size_t RunBuilder::FindVariant(Family& family, ArgList args, const graph::Arguments& arguments) {
   size_t count = family.variants.size();
   for (size_t i = 0; i < count; ++i) {
     const Variant& variant = *family.variants[i];
-    if (variant.signature.Matches(args, &family.layouts[i]) && Holds(variant, args)) return i;
+    if (variant.signature.Matches(arguments, graph_.layouts(), &family.layouts[i]) &&
+        Holds(variant, args, arguments)) {
+      return i;
+    }
   }
   return count;
 }
 
 /// Whether every value that the recording looked at is the same now.
-bool RunBuilder::Holds(const Variant& variant, ArgList args) {
-  if (!variant.specialized.empty()) {
-    size_t next = 0;
-    uint32_t scalar = 0;
-    for (const Arg& arg : args) {
-      if (!arg.is_scalar()) continue;
-      if (next < variant.specialized.size() && variant.specialized[next].scalar == scalar) {
-        if (variant.specialized[next++].bits != arg.bits()) return false;
-      }
-      ++scalar;
-    }
+bool RunBuilder::Holds(const Variant& variant, ArgList args, const graph::Arguments& arguments) {
+  for (const run::Specialized& s : variant.specialized) {
+    if (arguments.scalars[s.scalar]->bits() != s.bits) return false;
   }
   std::vector<std::byte> now;
   for (const Guard& guard : variant.guards) {

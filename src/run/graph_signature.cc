@@ -9,89 +9,73 @@
 
 namespace precast::run {
 
-namespace {
-
 using detail::TensorAccess;
 
-constexpr size_t kFewTensors = 64;  // that Matches keeps on the stack
-
-std::pair<uint32_t, uint64_t> PlaceOf(const Tensor& tensor) {
-  return {TensorAccess::Buffer(tensor), TensorAccess::Offset(tensor)};
-}
-
-}  // namespace
-
-GraphSignature::View GraphSignature::ViewOf(const Arg& arg) {
-  const Tensor& tensor = arg.tensor();
-  View view{};
-  std::memcpy(view.shape, TensorAccess::Extents(tensor), sizeof(view.shape));
-  std::memcpy(view.strides, TensorAccess::Strides(tensor), sizeof(view.strides));
-  view.dtype = tensor.dtype();
-  view.direction = arg.direction();
-  view.rank = static_cast<uint8_t>(tensor.rank());
-  return view;
-}
-
-bool GraphSignature::Same(const View& view, const Arg& arg) {
-  const Tensor& tensor = arg.tensor();
-  return view.dtype == tensor.dtype() && view.rank == tensor.rank() &&
-         std::memcmp(view.shape, TensorAccess::Extents(tensor), sizeof(view.shape)) == 0 &&
-         std::memcmp(view.strides, TensorAccess::Strides(tensor), sizeof(view.strides)) == 0;
+bool GraphSignature::Same(const View& view, const abi::Layout& layout) {
+  return static_cast<uint8_t>(view.dtype) == layout.dtype && view.rank == layout.rank &&
+         std::memcmp(view.shape, layout.shape, sizeof(view.shape)) == 0 &&
+         std::memcmp(view.strides, layout.strides, sizeof(view.strides)) == 0;
 }
 
 GraphSignature::GraphSignature(ArgList args) {
-  std::vector<const Tensor*> tensors;
+  std::vector<Position> positions;
   for (const Arg& arg : args) {
-    directions_.push_back(arg.direction());
     if (arg.is_scalar()) {
       scalars_.push_back(arg.dtype());
-    } else {
-      tensors_.push_back(ViewOf(arg));
-      tensors.push_back(&arg.tensor());
+      continue;
     }
+    const Tensor& tensor = arg.tensor();
+    View view{};
+    std::memcpy(view.shape, TensorAccess::Extents(tensor), sizeof(view.shape));
+    std::memcpy(view.strides, TensorAccess::Strides(tensor), sizeof(view.strides));
+    view.dtype = tensor.dtype();
+    view.rank = static_cast<uint8_t>(tensor.rank());
+    tensors_.push_back(view);
+    directions_.push_back(arg.direction());
+    positions.push_back(
+        {TensorAccess::Buffer(tensor), TensorAccess::Offset(tensor), tensor.extent_bytes()});
   }
-  MakePlaces(tensors);
+  MakePlaces(positions, &order_, &places_, &slots_);
 }
 
-void GraphSignature::MakePlaces(std::span<const Tensor* const> tensors) {
-  order_.resize(tensors.size());
-  std::iota(order_.begin(), order_.end(), 0);
-  std::stable_sort(order_.begin(), order_.end(), [&](uint32_t a, uint32_t b) {
-    return PlaceOf(*tensors[a]) < PlaceOf(*tensors[b]);
+void GraphSignature::MakePlaces(std::span<const Position> positions, std::vector<uint32_t>* order,
+                                std::vector<Place>* places, std::vector<Slot>* slots) {
+  order->resize(positions.size());
+  std::iota(order->begin(), order->end(), 0);
+  std::stable_sort(order->begin(), order->end(), [&](uint32_t a, uint32_t b) {
+    return std::pair(positions[a].buffer, positions[a].begin) <
+           std::pair(positions[b].buffer, positions[b].begin);
   });
-  places_.resize(tensors.size());
-  slots_.clear();
+  places->resize(positions.size());
+  std::vector<Slot> found;
   uint32_t buffer = 0;
   uint64_t begin = 0;
-  for (uint32_t t : order_) {
-    auto [its_buffer, its_begin] = PlaceOf(*tensors[t]);
-    uint64_t extent = tensors[t]->extent_bytes();
-    if (slots_.empty() || its_buffer != buffer || its_begin >= begin + slots_.back().bytes) {
-      slots_.push_back({t, 0});
-      buffer = its_buffer;
-      begin = its_begin;
+  for (uint32_t t : *order) {
+    const Position& its = positions[t];
+    if (found.empty() || its.buffer != buffer || its.begin >= begin + found.back().bytes) {
+      found.push_back({t, 0});
+      buffer = its.buffer;
+      begin = its.begin;
     }
-    places_[t] = {static_cast<uint32_t>(slots_.size() - 1), its_begin - begin};
-    slots_.back().bytes = std::max(slots_.back().bytes, its_begin - begin + extent);
+    (*places)[t] = {static_cast<uint32_t>(found.size() - 1), its.begin - begin};
+    found.back().bytes = std::max(found.back().bytes, its.begin - begin + its.extent);
   }
   // Numbered in the order of their first tensors as arguments, wherever they lie.
   constexpr uint32_t kNone = ~uint32_t{0};
-  std::vector<uint32_t> numbers(slots_.size(), kNone);
-  std::vector<Slot> numbered;
-  for (Place& place : places_) {
+  std::vector<uint32_t> numbers(found.size(), kNone);
+  slots->clear();
+  for (Place& place : *places) {
     uint32_t& number = numbers[place.slot];
     if (number == kNone) {
-      number = static_cast<uint32_t>(numbered.size());
-      numbered.push_back(slots_[place.slot]);
+      number = static_cast<uint32_t>(slots->size());
+      slots->push_back(found[place.slot]);
     }
     place.slot = number;
   }
-  slots_ = std::move(numbered);
 }
 
-GraphSignature::Order GraphSignature::Compare(const Position* positions) const {
-  // The places are what this signature says of slots, so it is enough to compare these. Positions
-  // are read field by field: they were just written so.
+GraphSignature::Order GraphSignature::Compare(std::span<const graph::Access> positions) const {
+  // The places are what this signature says of slots, so it is enough to compare these.
   constexpr uint32_t kNone = ~uint32_t{0};
   uint32_t slot = kNone, buffer = 0;
   uint64_t slot_begin = 0, begin = 0;
@@ -118,38 +102,36 @@ GraphSignature::Order GraphSignature::Compare(const Position* positions) const {
   return Order::same;
 }
 
-bool GraphSignature::Matches(ArgList args, std::vector<uint32_t>* layouts) const {
-  if (args.size() != directions_.size()) return false;
-  if (layouts->size() != args.size()) layouts->assign(args.size(), 0);
-  Position few[kFewTensors];
-  std::vector<Position> many;
-  Position* positions = few;
-  if (tensors_.size() > kFewTensors) [[unlikely]] {
-    many.resize(tensors_.size());
-    positions = many.data();
+bool GraphSignature::Matches(const graph::Arguments& arguments, const graph::LayoutTable& layouts,
+                             std::vector<uint32_t>* known) const {
+  std::span<const graph::Access> tensors = arguments.tensors;
+  if (tensors.size() != tensors_.size() || arguments.scalars.size() != scalars_.size()) {
+    return false;
   }
-  size_t tensors = 0;
-  for (size_t i = 0; i < args.size(); ++i) {
-    const Arg& arg = args[i];
-    if (arg.direction() != directions_[i]) return false;
-    if (arg.is_scalar()) {
-      if (arg.dtype() != scalars_[i - tensors]) return false;
-      continue;
-    }
-    const Tensor& tensor = arg.tensor();
-    uint32_t layout = TensorAccess::Layout(tensor);
-    if (layout == 0 || layout != (*layouts)[i]) [[unlikely]] {
-      if (!Same(tensors_[tensors], arg)) return false;
-      (*layouts)[i] = layout;
-    }
-    positions[tensors].begin = TensorAccess::Offset(tensor);
-    positions[tensors].buffer = TensorAccess::Buffer(tensor);
-    ++tensors;
+  for (size_t i = 0; i < scalars_.size(); ++i) {
+    if (arguments.scalars[i]->dtype() != scalars_[i]) return false;
   }
-  Order order = Compare(positions);
+  if (known->size() != tensors.size()) known->assign(tensors.size(), 0);
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i].given != directions_[i]) return false;
+    uint32_t layout = tensors[i].layout;
+    if (layout != (*known)[i]) [[unlikely]] {
+      if (!Same(tensors_[i], layouts[layout])) return false;
+      (*known)[i] = layout;
+    }
+  }
+  if (arguments.apart) return slots_.size() == tensors.size();
+  Order order = Compare(tensors);
   if (order != Order::other) return order == Order::same;
-  GraphSignature other(args);
-  return other.places_ == places_ && other.slots_ == slots_;
+  std::vector<Position> positions;
+  for (const graph::Access& access : tensors) {
+    positions.push_back({access.buffer, access.begin, layouts[access.layout].extent});
+  }
+  std::vector<uint32_t> their_order;
+  std::vector<Place> places;
+  std::vector<Slot> slots;
+  MakePlaces(positions, &their_order, &places, &slots);
+  return places == places_ && slots == slots_;
 }
 
 }  // namespace precast::run

@@ -9,8 +9,12 @@
 // Threads: immutable once made.
 #pragma once
 
+#include "graph/arguments.h"
+#include "graph/layout_table.h"
+
 #include <precast/argument.h>
 
+#include <compare>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -22,10 +26,12 @@ class GraphSignature {
   /// Requires: the tensors are tensors of one run, which has checked them.
   explicit GraphSignature(ArgList args);
 
-  /// Whether a submission with these arguments has this signature. `layouts` remembers the numbers
-  /// that layouts have in this run: empty at first, and then as the last call left it. Takes
-  /// some ns a tensor and allocates nothing when tensors lie in the order they were recorded in.
-  bool Matches(ArgList args, std::vector<uint32_t>* layouts) const;
+  /// Whether a submission with these arguments has this signature. `known` remembers the numbers
+  /// that layouts have in this run, one for each tensor: empty at first, and then as the last call
+  /// left it. Takes some ns a tensor and allocates nothing when the tensors lie in buffers of their
+  /// own, or in the order they were recorded in.
+  bool Matches(const graph::Arguments& arguments, const graph::LayoutTable& layouts,
+               std::vector<uint32_t>* known) const;
 
   bool operator==(const GraphSignature& other) const = default;
 
@@ -48,27 +54,27 @@ class GraphSignature {
 
  private:
   struct Position {  // of a tensor, in a run
-    uint64_t begin;
     uint32_t buffer;
+    uint64_t begin, extent;
+    auto operator<=>(const Position&) const = default;
   };
   enum class Order { same, other, differs };
   /// Whether the tensors lie as this signature says: yes, no, or they are in another order than
   /// when it was made.
-  Order Compare(const Position* positions) const;
-  void MakePlaces(std::span<const Tensor* const> tensors);
+  Order Compare(std::span<const graph::Access> tensors) const;
+  static void MakePlaces(std::span<const Position> positions, std::vector<uint32_t>* order,
+                         std::vector<Place>* places, std::vector<Slot>* slots);
 
   struct View {  // of a tensor
     uint32_t shape[kMaxRank], strides[kMaxRank];
     DType dtype;
-    Direction direction;
     uint8_t rank;
     bool operator==(const View&) const = default;
   };
-  static View ViewOf(const Arg& arg);
-  static bool Same(const View& view, const Arg& arg);
+  static bool Same(const View& view, const abi::Layout& layout);
 
-  std::vector<Direction> directions_;  // of all arguments, in order
   std::vector<View> tensors_;
+  std::vector<Direction> directions_;  // of the tensors
   std::vector<DType> scalars_;
   std::vector<uint32_t> order_;  // of the tensors, by buffer and first byte
   std::vector<Place> places_;    // by tensor

@@ -149,6 +149,7 @@ class RunBuilder {
     run::Family* family = nullptr;
     bool claimed = false;
     std::vector<const run::Variant*> variants;
+    uint32_t name = 0;                  // number in this image of the key as a name
     std::vector<uint32_t> definitions;  // number in this image of each variant's; kNoDefinition
     std::vector<std::vector<uint32_t>> layouts;  // of each variant: see GraphSignature::Matches
     size_t earlier = 0;                          // variants that earlier runs recorded
@@ -160,8 +161,8 @@ class RunBuilder {
   RunBuilder(const RunDevice& device, RunBuilder* outer);
   Family& FamilyOf(GraphKey key, const GraphBody& body, std::string_view params);
   std::vector<Arg> ImportForGraph(GraphKey key, ArgList args);
-  size_t FindVariant(Family& family, ArgList args);
-  bool Holds(const run::Variant& variant, ArgList args);
+  size_t FindVariant(Family& family, ArgList args, const graph::Arguments& arguments);
+  bool Holds(const run::Variant& variant, ArgList args, const graph::Arguments& arguments);
   size_t Record(Family& family, GraphKey key, const GraphBody& body, ArgList args);
   void Verify(const run::Variant& variant, GraphKey key, const GraphBody& body, ArgList args);
   template <typename Use>
