@@ -328,6 +328,29 @@ void RunBuilder::OrchestrateReplayable(const Program& program, ArgList args) {
   });
 }
 
+void RunBuilder::WarmUp() {
+  body_.reset(new RunBuilder(device_, this));
+  body_->WarmUpGraph(&body_->body_image_);
+  WarmUpGraph(&body_->body_image_);
+}
+
+/// Tasks as those of a recorded layer.
+void RunBuilder::WarmUpGraph(graph::ImageMemory* image) {
+  constexpr int kTasks = 512;
+  graph_.Begin(image, 0, Bytes{1} << 30);
+  uint32_t scope = graph_.OpenScope();
+  graph::TaskSpec spec;
+  Tensor first = graph_.Alloc({1}, DType::f32), before = first;
+  graph_.Submit(spec, {out(first)});
+  for (int i = 1; i < kTasks; ++i) {
+    Tensor result = graph_.Alloc({1}, DType::f32);
+    graph_.Submit(spec, {in(first), in(before), out(result), i});
+    before = result;
+  }
+  graph_.CloseScope(scope);
+  graph_.SealDefinition(std::vector<abi::Slot>(1), 0);
+}
+
 void RunBuilder::BeginBody(std::string_view name, const GraphSignature& signature, ArgList args) {
   graph_name_ = name;
   depth_ = outer_->depth_ + 1;
@@ -337,11 +360,6 @@ void RunBuilder::BeginBody(std::string_view name, const GraphSignature& signatur
   fatal_.reset();
   figures_ = {};
   guards_.clear();
-  body_image_.grow = [this](graph::ImageMemory& self, uint64_t bytes, uint64_t) {
-    body_memory_.resize(std::max<size_t>(bytes / sizeof(uint64_t) + 1, body_memory_.size() * 2));
-    self.data = reinterpret_cast<char*>(body_memory_.data());
-    self.capacity = body_memory_.size() * sizeof(uint64_t);
-  };
   Inspect(outer_->log_ != nullptr);
   uint32_t serial = device_.next_serial->fetch_add(1, std::memory_order_relaxed);
   graph_.Begin(&body_image_, serial, outer_->graph_.heap().budget());

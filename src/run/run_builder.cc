@@ -31,6 +31,11 @@ RunBuilder::RunBuilder(const RunDevice& device, RunBuilder* outer)
       orchestrator_(this),
       access_(device.driver, device.memory, &graph_, &host_, &orchestrator_.windows_),
       outer_(outer) {
+  body_image_.grow = [this](graph::ImageMemory& self, uint64_t bytes, uint64_t) {
+    body_memory_.resize(std::max<size_t>(bytes / sizeof(uint64_t) + 1, body_memory_.size() * 2));
+    self.data = reinterpret_cast<char*>(body_memory_.data());
+    self.capacity = body_memory_.size() * sizeof(uint64_t);
+  };
   graph_.set_import([this](const Tensor& tensor) -> Tensor {
     if (outer_ == nullptr) return access_.Import(tensor, false);
     Fail(ErrorCode::mismatch,

@@ -52,6 +52,8 @@ WorkerImpl::WorkerImpl(WorkerOptions options, std::unique_ptr<device::Driver> dr
       next_serial_(std::random_device()()) {
   device::Properties properties = driver_->properties();
   assumed_ = properties.assumed;
+  contexts_.push_back(MakeContext());
+  contexts_.back()->builder.WarmUp();
   log_.Info("worker on {}: {} cube and {} vector cores, {} bytes of memory, {} threads",
             properties.platform, properties.cube_cores, properties.vector_cores,
             properties.memory_bytes, properties.threads);
@@ -92,6 +94,11 @@ WorkerImpl::~WorkerImpl() {
   }
 }
 
+std::unique_ptr<RunContext> WorkerImpl::MakeContext() {
+  return std::make_unique<RunContext>(
+      RunDevice{driver_.get(), memory_.get(), &kernels_, &definitions_, &next_serial_});
+}
+
 std::unique_ptr<RunContext> WorkerImpl::TakeContext() {
   {
     std::lock_guard lock(mutex_);
@@ -103,8 +110,7 @@ std::unique_ptr<RunContext> WorkerImpl::TakeContext() {
       return context;
     }
   }
-  auto context = std::make_unique<RunContext>(
-      RunDevice{driver_.get(), memory_.get(), &kernels_, &definitions_, &next_serial_});
+  auto context = MakeContext();
   std::lock_guard lock(mutex_);
   size_t all = contexts_.size() + quarantined_.size() + taken_ + 1;
   contexts_.reserve(all);

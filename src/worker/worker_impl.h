@@ -66,6 +66,7 @@ class WorkerImpl final : public ContextOwner {
   };
 
   void CheckNotInKernel(const char* call) const;
+  std::unique_ptr<RunContext> MakeContext();
   std::unique_ptr<RunContext> TakeContext();
   bool Settled(Quarantined& entry);
   void ReleaseSettled();
