@@ -17,8 +17,14 @@ namespace {
 // The owner field of a run tensor holds this instead of a worker's mark.
 constexpr uint16_t kReadOnly = 1;
 
-bool Reads(Direction direction) {
-  return direction == Direction::in || direction == Direction::inout;
+// What a buffer must not be for an argument of this direction: its scope has ended, or there is
+// something to be read in it and it holds no value.
+uint8_t Refused(Direction direction) {
+  static_assert(Buffer::kHasGaps == 1 && (static_cast<int>(Direction::in) & 1) == 1 &&
+                (static_cast<int>(Direction::inout) & 1) == 1 &&
+                (static_cast<int>(Direction::out) & 1) == 0 &&
+                (static_cast<int>(Direction::no_dep) & 1) == 0);
+  return Buffer::kEnded | (static_cast<uint8_t>(direction) & Buffer::kHasGaps);
 }
 
 uint64_t AlignUp(uint64_t value, uint64_t alignment) {
@@ -227,11 +233,10 @@ void Builder::NoteWrite(const Draft& draft, const Access& access, Buffer& buffer
   if (all == buffer.bytes) buffer.clear(Buffer::kHasGaps);
 }
 
-inline void Builder::PutArgument(const Draft& draft, size_t i, const Buffer& buffer) {
-  const Access& access = draft.accesses[i];
-  reinterpret_cast<abi::Argument*>(draft.task + 1)[i] = {
-      buffer.slot, access.layout & (abi::kMaxLayouts - 1),
-      static_cast<uint32_t>(access.direction) & 15u, buffer.base + access.begin};
+inline void Builder::PutArgument(abi::Argument* argument, const Access& access,
+                                 const Buffer& buffer) {
+  *argument = {buffer.slot, access.layout & (abi::kMaxLayouts - 1),
+               static_cast<uint32_t>(access.direction) & 15u, buffer.base + access.begin};
 }
 
 [[gnu::always_inline]] inline void Builder::Place(const Draft& draft, uint32_t index,
@@ -269,7 +274,7 @@ inline void Builder::PutArgument(const Draft& draft, size_t i, const Buffer& buf
     if (!access.unplaced) continue;
     Buffer& buffer = regions_[access.buffer];
     if (buffer.is(Buffer::kUnplaced)) Place(draft, access.buffer, buffer);
-    PutArgument(draft, i, buffer);
+    PutArgument(reinterpret_cast<abi::Argument*>(draft.task + 1) + i, access, buffer);
     Infer(edges, access, buffer);
   }
 }
@@ -296,10 +301,11 @@ void Builder::CommitExtras(const Draft& draft, const Access* predicate) {
 }
 
 /// Everything from here on changes tables; what can be wrong with the arguments was checked.
+template <bool kExtras>
 [[gnu::always_inline]] inline void Builder::Commit(const Draft& draft, const Access* predicate) {
   const TaskSpec& spec = draft.spec;
   uint64_t kernels = spec.kernel != abi::kNoKernel ? 1 : 0;
-  if (spec.has_extras()) [[unlikely]] {
+  if (kExtras) {
     if (spec.mix != nullptr) kernels = spec.mix->kernels;
     CommitExtras(draft, predicate);
   }
@@ -309,17 +315,19 @@ void Builder::CommitExtras(const Draft& draft, const Access* predicate) {
   bool unplaced = false;
   uint32_t producers = 0;
   Buffer* const buffers = regions_.data();
-  for (size_t i = 0; i < draft.tensors; ++i) {
-    Access& access = draft.accesses[i];
+  auto* argument = reinterpret_cast<abi::Argument*>(draft.task + 1);
+  Access* const last = draft.accesses + draft.tensors;
+  for (Access* a = draft.accesses; a != last; ++a, ++argument) {
+    Access& access = *a;
     Buffer& buffer = buffers[access.buffer];
     if (buffer.is(Buffer::kUnplaced)) {
-      if (unplaced || i + 1 < draft.tensors) {
+      if (unplaced || a + 1 < last) {
         access.unplaced = unplaced = true;
         continue;
       }
       Place(draft, access.buffer, buffer);
     }
-    PutArgument(draft, i, buffer);
+    PutArgument(argument, access, buffer);
     if (!InferUsual(draft, access, buffer, &producers)) [[unlikely]] {
       Edges edges{*this, draft};
       Infer(edges, access, buffer);
@@ -348,15 +356,15 @@ void Builder::CheckOverlaps(const TaskSpec& spec) {
   }
 }
 
-/// Fills arguments_. With kTry it is false when an argument is not of the usual kind, and nothing
-/// has changed; else those are looked at closely. Requires: there is memory for them.
-template <bool kTry>
+/// Fills arguments_. kMaySkip: the task has a predicate. With kTry it is false when an argument is
+/// not of the usual kind, and nothing has changed; else those are looked at closely. Requires:
+/// there is memory for them.
+template <bool kTry, bool kMaySkip>
 [[gnu::always_inline]] inline bool Builder::Prepare(const TaskSpec& spec, ArgList args) {
   Access* access = access_memory_.data();
   const Arg** scalar = scalar_memory_.data();
   const uint16_t mark = Mark(next_id());
   const uint32_t serial = serial_;
-  const bool may_skip = spec.predicate != nullptr;
   Buffer* buffers = regions_.data();
   bool shared = false;
   for (const Arg& arg : args) {
@@ -368,9 +376,8 @@ template <bool kTry>
     const Tensor& tensor = arg.tensor();
     uint32_t number = TensorAccess::Buffer(tensor);
     uint32_t layout = TensorAccess::Layout(tensor);
-    uint8_t refused = Reads(direction) ? Buffer::kEnded | Buffer::kHasGaps : Buffer::kEnded;
     if (tensor.kind() == Tensor::Kind::run && TensorAccess::Generation(tensor) == serial &&
-        (buffers[number].state & refused) == 0 && layout != 0 && !may_skip &&
+        (buffers[number].state & Refused(direction)) == 0 && layout != 0 && !kMaySkip &&
         (direction == Direction::in || !IsReadOnly(tensor))) [[likely]] {
       // Field by field: a copy of a whole Access just made costs more than the rest (the processor
       // can't forward two narrow stores to a wide load).
@@ -408,6 +415,11 @@ template <bool kTry>
 }
 
 abi::TaskId Builder::Submit(const TaskSpec& spec, ArgList args) {
+  return spec.has_extras() ? SubmitTask<true>(spec, args) : SubmitTask<false>(spec, args);
+}
+
+template <bool kExtras>
+abi::TaskId Builder::SubmitTask(const TaskSpec& spec, ArgList args) {
   size_t count = args.size();
   uint64_t units = 1 + (count * sizeof(abi::Argument) + abi::kUnit - 1) / abi::kUnit;
   uint64_t end = used_ + units * abi::kUnit;
@@ -415,10 +427,15 @@ abi::TaskId Builder::Submit(const TaskSpec& spec, ArgList args) {
       [[unlikely]] {
     GrowFor(spec, count, end);
   }
-  Prepare<false>(spec, args);
-  Access predicate;
-  if (spec.predicate != nullptr) [[unlikely]]
-    predicate = PreparePredicate(spec);
+  Access operand;
+  const Access* predicate = nullptr;
+  if (kExtras && spec.predicate != nullptr) {
+    Prepare<false, true>(spec, args);
+    operand = PreparePredicate(spec);
+    predicate = &operand;
+  } else {
+    Prepare<false, false>(spec, args);
+  }
   if (!arguments_.apart) [[unlikely]]
     CheckOverlaps(spec);
 
@@ -448,13 +465,13 @@ abi::TaskId Builder::Submit(const TaskSpec& spec, ArgList args) {
                           .flags = 0,
                           .reserved = 0};
   try {
-    Commit(draft, spec.predicate != nullptr ? &predicate : nullptr);
+    Commit<kExtras>(draft, predicate);
     if (log_ != nullptr) [[unlikely]]
-      Log(draft, spec.predicate != nullptr ? &predicate : nullptr);
+      Log(draft, predicate);
   } catch (...) {
     Break(spec);
   }
-  used_ += units * abi::kUnit;
+  used_ = end;
   return draft.id;
 }
 
@@ -467,12 +484,13 @@ uint32_t Builder::AddDefinition(uint64_t hash) {
 
 const Arguments* Builder::LookAtGraph(const TaskSpec& spec, ArgList args) {
   bool fits = !broken_ && args.size() <= access_memory_.size();
-  return fits && Prepare<true>(spec, args) ? &arguments_ : nullptr;
+  return fits && spec.predicate == nullptr && Prepare<true, false>(spec, args) ? &arguments_
+                                                                               : nullptr;
 }
 
 const Arguments& Builder::PrepareGraph(const TaskSpec& spec, ArgList args) {
   if (broken_ || args.size() > access_memory_.size()) GrowFor(spec, args.size(), used_);
-  Prepare<false>(spec, args);
+  spec.predicate == nullptr ? Prepare<false, false>(spec, args) : Prepare<false, true>(spec, args);
   return arguments_;
 }
 

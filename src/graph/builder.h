@@ -194,12 +194,15 @@ class Builder {
   };
 
   // Submit, in this order. The first three check and change nothing.
-  template <bool kTry>
+  template <bool kExtras>
+  abi::TaskId SubmitTask(const TaskSpec& spec, ArgList args);
+  template <bool kTry, bool kMaySkip>
   bool Prepare(const TaskSpec& spec, ArgList args);
   Draft DraftOf(const TaskSpec& spec);
   Access PreparePredicate(const TaskSpec& spec);
   void CheckOverlaps(const TaskSpec& spec);
   static uint16_t Mark(abi::TaskId id) { return static_cast<uint16_t>(id); }
+  template <bool kExtras>
   void Commit(const Draft& draft, const Access* predicate);
   void CommitExtras(const Draft& draft, const Access* predicate);
   void CommitGraph(const Draft& draft, const GraphSpec& graph, const Access* predicate);
@@ -210,7 +213,7 @@ class Builder {
   void CommitUnplaced(const Draft& draft);
   void Place(const Draft& draft, uint32_t index, Buffer& buffer);
   void PlaceAgain(const Draft& draft, uint32_t buffer);
-  void PutArgument(const Draft& draft, size_t i, const Buffer& buffer);
+  static void PutArgument(abi::Argument* argument, const Access& access, const Buffer& buffer);
   /// Makes the edges of a draft that the region map finds.
   struct Edges {
     Builder& builder;
