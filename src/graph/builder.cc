@@ -230,7 +230,7 @@ void Builder::NoteWrite(const Draft& draft, const Access& access, Buffer& buffer
   uint64_t bytes = layout.elements * layout.element_bytes;
   uint64_t all =
       bytes == buffer.bytes || met ? bytes : regions_.AddRare(buffer).written_bytes += bytes;
-  if (all == buffer.bytes) buffer.clear(Buffer::kHasGaps);
+  if (all + regions_.RareOf(buffer).holes == buffer.bytes) buffer.clear(Buffer::kHasGaps);
 }
 
 inline void Builder::PutArgument(abi::Argument* argument, const Access& access,

@@ -372,15 +372,21 @@ void RunBuilder::BeginBody(std::string_view name, const GraphSignature& signatur
 
   // A slot is one buffer. It is empty at first if nothing in it is read.
   std::vector<bool> empty(signature.slots().size(), true);
+  std::vector<uint64_t> named(signature.slots().size(),
+                              0);  // bytes, those named twice counted twice
   size_t tensor = 0;
   for (const Arg& arg : args) {
     if (arg.is_scalar()) continue;
-    if (arg.direction() != Direction::out) empty[signature.place(tensor).slot] = false;
+    uint32_t slot = signature.place(tensor).slot;
+    if (arg.direction() != Direction::out) empty[slot] = false;
+    named[slot] += static_cast<uint64_t>(arg.tensor().size()) * SizeOf(arg.dtype());
     ++tensor;
   }
   for (size_t i = 0; i < signature.slots().size(); ++i) {
-    graph_.AddBuffer(graph::Buffer::Kind::boundary, graph_.AddSlot(), 0, signature.slots()[i].bytes,
-                     empty[i]);
+    uint64_t bytes = signature.slots()[i].bytes;
+    uint32_t buffer =
+        graph_.AddBuffer(graph::Buffer::Kind::boundary, graph_.AddSlot(), 0, bytes, empty[i]);
+    if (empty[i] && named[i] < bytes) graph_.SetHoles(buffer, bytes - named[i]);
   }
   boundary_.clear();
   args_.tensors_.clear();

@@ -286,6 +286,41 @@ TEST_P(GraphsTest, TensorsThatOverlapAreOrderedInside) {
   EXPECT_EQ(result, expected);
 }
 
+// What lies between the elements of a strided 'out' is nobody's to write.
+TEST_P(GraphsTest, AStridedOutIsWrittenWhenItsElementsAre) {
+  for (bool halves : {false, true}) {
+    auto body = [](Orchestrator& o, const Args& args, bool by_halves) {
+      const Tensor& column = args.tensor(1);
+      Tensor x = args.tensor(0).reshape({column.size(), 1});
+      if (by_halves) {
+        o.submit(next, {in(x.slice(0, 0, 5)), out(column.slice(0, 0, 5))});
+        o.submit(next, {in(x.slice(0, 5, 8)), out(column.slice(0, 5, 8))});
+      } else {
+        o.submit(next, {in(x), out(column)});
+      }
+    };
+    Values x(8, 1), y(kSize, 9), expected(kSize, 9);
+    for (size_t i = 2; i < expected.size(); i += 4) expected[i] = 2;
+    worker_.run(
+        [&](Orchestrator& o, const Args& args) {
+          Tensor column = args.tensor(1).reshape({8, 4}).slice(1, 2, 3);
+          o.submit_graph("column", body, {in(args.tensor(0)), out(column)}, halves);
+        },
+        {in(x), inout(y)});
+    EXPECT_EQ(y, expected);
+  }
+  auto first_half = [](Orchestrator& o, const Args& args) {
+    o.submit(mix, {out(args.tensor(0).slice(0, 0, 4)), uint64_t{1}});
+  };
+  EXPECT_THAT(Refused(ErrorCode::mismatch,
+                      [&](Orchestrator& o, const Args& args) {
+                        Tensor column = args.tensor(0).reshape({8, 4}).slice(1, 2, 3);
+                        o.submit_graph("half", first_half, {out(column)});
+                      },
+                      {inout(y_)}),
+              HasSubstr("does not write all of tensor 0 (u64[8, 1] with strides [4, 1])"));
+}
+
 TEST_P(GraphsTest, TakeDeviceTensorsAPredicateAndOrder) {
   Tensor d = worker_.malloc({kSize}, DType::u64);
   worker_.memset(d, 0);
