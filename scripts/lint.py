@@ -29,7 +29,8 @@ LAYERS = {
     "run": {"base", "abi", "graph", "sched", "device"},
     "worker": {"base", "abi", "graph", "sched", "device", "run"},
     "view": {"base", "abi", "graph", "sched", "device", "run", "worker"},
-    "cli": {"base", "abi", "graph", "sched", "device", "run", "worker", "view"},
+    "fuzz": {"base"},  # like any program; what it demands must not come from what it tests
+    "cli": {"base", "abi", "graph", "sched", "device", "run", "worker", "view", "fuzz"},
 }
 # Single headers that a layer may see beyond that.
 EXTRA = {"worker": {"platforms/registry.h"}}
