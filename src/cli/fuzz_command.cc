@@ -40,7 +40,12 @@ std::chrono::nanoseconds ParseTime(std::string_view text) {
 void FuzzCommand::Declare(CLI::App& app, const std::vector<std::string>& /*args*/) {
   app_ = &app;
   app.add_option("--seed", seed_, "Seed of the first program; the next has the next [random]")
-      ->type_name("N");
+      ->type_name("N")
+      ->check([](const std::string& text) {  // which would wrap around
+        return text.starts_with('-')
+                   ? fmt::format("Value {} not in range 0 to {}", text, ~uint64_t{0})
+                   : std::string();
+      });
   app.add_option("--programs", programs_,
                  fmt::format("How many programs [{}; 1 with --seed]", kDefaultPrograms))
       ->type_name("N")

@@ -27,7 +27,8 @@ struct Outcome {
   std::vector<Record> records;
   /// What the host read on the way, in order, then all buffers.
   std::vector<std::vector<std::byte>> seen;
-  size_t reads = 0;             ///< how many of `seen` are not buffers at the end
+  size_t reads = 0;  ///< how many of `seen` are not buffers at the end
+  std::vector<RunReport> reports;
   std::optional<Error> failed;  ///< what stopped it, if something did
 };
 

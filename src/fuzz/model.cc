@@ -4,22 +4,6 @@
 
 namespace precast::fuzz {
 
-namespace {
-
-bool Reads(const Use& use) {
-  return use.direction == Direction::in || use.direction == Direction::inout ||
-         (use.direction == Direction::no_dep && !use.stores);
-}
-bool Writes(Direction direction) {
-  return direction == Direction::out || direction == Direction::inout;
-}
-bool Writes(const Use& use) {
-  return Writes(use.direction) || (use.direction == Direction::no_dep && use.stores);
-}
-bool MaySkip(const Item& item) { return item.when || item.condition; }
-
-}  // namespace
-
 Model::Model(const Plan& plan, std::vector<Leaf>* leaves) : plan_(&plan), leaves_(leaves) {
   if (leaves != nullptr) layout_.emplace(plan);
   for (const Buffer& buffer : plan.buffers) AddRoot(buffer.shape.size(), false, true);
@@ -218,76 +202,6 @@ Model::Problem Model::Add(Frame* frame, const Item& item, uint64_t record) {
   return AddHostAccess(frame, item);
 }
 
-/// What tasks and graphs have in common.
-Model::Problem Model::CheckUses(const Frame& frame, const Item& item, std::vector<Place>* places) {
-  if (item.condition && !frame.gets.contains(item.condition->first)) return "depends on no get";
-  for (Id id : item.after) {
-    if (!frame.tasks.contains(id)) return "after no task";
-  }
-  for (const ScalarRef& scalar : item.scalars) {
-    if (scalar.source != ScalarRef::Source::constant &&
-        (scalar.index >= frame.scalars.size() || frame.scalars[scalar.index] != scalar.dtype)) {
-      return "no scalar";
-    }
-  }
-  for (const Use& use : item.uses) {
-    std::optional<Place> place = Find(frame, use.tensor);
-    if (!place) return "no tensor";
-    if (use.direction != Direction::in && !place->writable) return "writes what is 'in'";
-    if ((Reads(use) || MaySkip(item)) && !IsDefined(*place)) return "reads what has no value";
-    places->push_back(*place);
-  }
-  if (item.when) {
-    std::optional<Place> place = Find(frame, item.when->element);
-    if (!place || place->size() != 1 || IsFloat(place->dtype)) return "no predicate";
-    if (!IsDefined(*place)) return "a predicate without a value";
-  }
-  return nullptr;
-}
-
-/// Two tensors of one task, one of them written.
-Model::Problem Model::CheckPairs(const Item& item, const std::vector<Place>& places) const {
-  bool one = RecordsOf(item) <= 1;
-  for (size_t j = 0; j < places.size(); ++j) {
-    for (size_t i = 0; i < j; ++i) {
-      const Use &a = item.uses[i], &b = item.uses[j];
-      if ((!Writes(a) && !Writes(b)) || !places[i].MayMeet(places[j])) continue;
-      bool no_dep = a.direction == Direction::no_dep || b.direction == Direction::no_dep;
-      if (places[i].SameRegion(places[j]) && !no_dep) {
-        if (!one && ((!Writes(a) && !a.own) || (!Writes(b) && !b.own))) {
-          return "reads in all blocks what one block writes";
-        }
-        continue;
-      }
-      if (!places[i].SameStrides(places[j]) || Overlap(places[i], places[j])) {
-        return "tensors of a task overlap";
-      }
-    }
-  }
-  return nullptr;
-}
-
-/// What `no_dep` does not order has to be ordered by `after`.
-Model::Problem Model::CheckNoDep(const Frame& frame, const Item& item,
-                                 const std::vector<Place>& places) const {
-  auto matters = [&](const Place& place, bool writes, bool no_dep) {
-    return std::any_of(frame.accesses.begin(), frame.accesses.end(),
-                       [&](const Frame::Access& earlier) {
-                         return (no_dep || earlier.no_dep) && (writes || earlier.writes) &&
-                                std::find(item.after.begin(), item.after.end(), earlier.item) ==
-                                    item.after.end() &&
-                                Overlap(place, earlier.place);
-                       });
-  };
-  constexpr Problem kMatters = "'no_dep' where order matters";
-  for (size_t i = 0; i < places.size(); ++i) {
-    const Use& use = item.uses[i];
-    if (matters(places[i], Writes(use), use.direction == Direction::no_dep)) return kMatters;
-  }
-  if (item.when && matters(*Find(frame, item.when->element), false, false)) return kMatters;
-  return nullptr;
-}
-
 /// The item has been accepted: what it leaves.
 void Model::Note(Frame* frame, const Item& item, const std::vector<Place>& places) {
   bool certain = !MaySkip(item);
@@ -440,54 +354,6 @@ Model::Problem CheckPlan(const Plan& plan, std::vector<Leaf>* leaves) {
     if (Model::Problem problem = model.Do(step)) return problem;
   }
   return nullptr;
-}
-
-// Order.
-
-std::vector<std::pair<uint32_t, uint32_t>> RequiredOrder(const std::vector<Leaf>& leaves,
-                                                         const std::vector<bool>& ran) {
-  constexpr uint32_t kNone = ~uint32_t{0};
-  struct Element {
-    uint32_t writer = kNone;
-    std::vector<uint32_t> readers;  // since then
-  };
-  std::map<uint32_t, std::vector<Element>> memory;  // by root
-  std::vector<std::pair<uint32_t, uint32_t>> order;
-  for (uint32_t id = 0; id < leaves.size(); ++id) {
-    if (!ran[id]) continue;
-    std::set<uint32_t> before;
-    for (uint32_t named : leaves[id].after) {
-      if (ran[named]) before.insert(named);
-    }
-    auto visit = [&](const Leaf::Access& access, auto&& with) {
-      std::vector<Element>& elements = memory[access.place.root];
-      access.place.ForEach([&](int64_t at) {
-        if (static_cast<size_t>(at) >= elements.size()) {
-          elements.resize(static_cast<size_t>(access.place.end()));
-        }
-        with(elements[static_cast<size_t>(at)], access.writes);
-      });
-    };
-    for (const Leaf::Access& access : leaves[id].accesses) {
-      visit(access, [&](Element& element, bool writes) {
-        if (element.writer != kNone) before.insert(element.writer);
-        if (writes) before.insert(element.readers.begin(), element.readers.end());
-      });
-    }
-    for (const Leaf::Access& access : leaves[id].accesses) {
-      if (access.writes) continue;
-      visit(access, [&](Element& element, bool) {
-        if (element.readers.empty() || element.readers.back() != id) element.readers.push_back(id);
-      });
-    }
-    for (const Leaf::Access& access : leaves[id].accesses) {
-      if (!access.writes) continue;
-      visit(access, [&](Element& element, bool) { element = {id, {}}; });
-    }
-    before.erase(id);
-    for (uint32_t first : before) order.emplace_back(first, id);
-  }
-  return order;
 }
 
 }  // namespace precast::fuzz

@@ -172,6 +172,19 @@ struct Plan {
   Id next_id = 1;
 };
 
+inline bool Writes(Direction direction) {
+  return direction == Direction::out || direction == Direction::inout;
+}
+inline bool Writes(const Use& use) {
+  return Writes(use.direction) || (use.direction == Direction::no_dep && use.stores);
+}
+inline bool Reads(const Use& use) {
+  return use.direction == Direction::in || use.direction == Direction::inout ||
+         (use.direction == Direction::no_dep && !use.stores);
+}
+/// Whether a predicate or a condition may keep an item from running.
+inline bool MaySkip(const Item& item) { return item.when || item.condition; }
+
 /// What a block of a task leaves a record for: blocks times kernels; 0 if nothing runs.
 uint64_t RecordsOf(const Item& task);
 /// How many kernels a form has.
