@@ -45,9 +45,9 @@ Model::Problem Model::CheckPairs(const Item& item, const std::vector<Place>& pla
         }
         continue;
       }
-      if (!places[i].SameStrides(places[j]) || Overlap(places[i], places[j])) {
-        return "tensors of a task overlap";
-      }
+      // For others the builder goes by the first and the last byte.
+      bool alike = places[i].SameStrides(places[j]) && places[i].shape == places[j].shape;
+      if (!alike || Overlap(places[i], places[j])) return "tensors of a task overlap";
     }
   }
   return nullptr;
