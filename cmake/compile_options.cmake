@@ -16,7 +16,7 @@ target_link_libraries(precast_internal INTERFACE
   precast_warnings spdlog::spdlog nlohmann_json::nlohmann_json precast_dep::xxhash
   precast_dep::hwloc Threads::Threads)
 target_compile_definitions(precast_internal INTERFACE
-  $<$<BOOL:${PRECAST_CHECKS}>:PRECAST_VALIDATE=1>)
+  $<$<BOOL:${PRECAST_CHECKS}>:PRECAST_VALIDATE=1;PRECAST_PLANTED_FAULTS=1>)
 
 # Places in error messages are relative to the tree, whatever folder it was built in. (Compiler
 # caches turn the absolute path into the relative one.)

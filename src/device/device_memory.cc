@@ -1,5 +1,6 @@
 #include "device/device_memory.h"
 
+#include "base/planted_fault.h"
 #include "base/tensor_access.h"
 
 #include <bit>
@@ -170,8 +171,9 @@ void DeviceMemory::Free(const Tensor& tensor) {
   }
   // Only claims can come in between, and they change the pins. Acquire pairs with Release.
   uint64_t unpinned = State(generation);
-  if (!entry.state.compare_exchange_strong(unpinned, State(generation + 1),
-                                           std::memory_order_acquire, std::memory_order_relaxed)) {
+  uint32_t next = PRECAST_PLANTED("memory.generation-kept") ? generation : generation + 1;
+  if (!entry.state.compare_exchange_strong(unpinned, State(next), std::memory_order_acquire,
+                                           std::memory_order_relaxed)) {
     Fail(ErrorCode::invalid_argument,
          "free of {}: pinned by {} runs in flight or copies; wait for them first",
          tensor.ToString(), static_cast<uint32_t>(unpinned));
@@ -183,7 +185,7 @@ void DeviceMemory::Free(const Tensor& tensor) {
 
 void DeviceMemory::ReleaseEntry(uint32_t index, std::optional<Error>* failure) noexcept {
   Entry& entry = *Find(index);
-  DropView(entry, failure);
+  if (!PRECAST_PLANTED("view.kept-after-free")) DropView(entry, failure);
   Attempt(failure, [&] { driver_->Free(entry.address); });
   by_address_.erase(entry.address);
   --usage_.allocations;
@@ -251,8 +253,9 @@ Claimed DeviceMemory::Claim(const Tensor& tensor) {
     if (Generation(state) != generation) [[unlikely]] {
       FailStale(tensor);
     }
-  } while (!entry.state.compare_exchange_weak(state, state + 1, std::memory_order_acquire,
-                                              std::memory_order_relaxed));
+  } while (!entry.state.compare_exchange_weak(
+      state, PRECAST_PLANTED("memory.no-pin") ? state : state + 1, std::memory_order_acquire,
+      std::memory_order_relaxed));
   return {TensorAccess::Buffer(tensor), entry.address, entry.bytes};
 }
 
@@ -262,6 +265,7 @@ void DeviceMemory::Release(uint32_t index) {
 
 void DeviceMemory::MarkUse(uint32_t index, Ticket ticket, bool writes) {
   Entry& entry = *Find(index);
+  if (PRECAST_PLANTED("order.across-runs")) return;
   Raise(&entry.last_use, ticket);
   if (!writes) return;
   Raise(&entry.last_write, ticket);
@@ -282,7 +286,8 @@ bool DeviceMemory::MakeRoom(uint64_t bytes, uint32_t* dropped) {
     Entry* oldest = nullptr;
     for (const auto& [address, index] : by_address_) {
       Entry* entry = Find(index);
-      if (entry->view <= kRefused || entry->view_users > 0) continue;
+      if (entry->view <= kRefused) continue;
+      if (entry->view_users > 0 && !PRECAST_PLANTED("view.dropped-in-use")) continue;
       if (oldest == nullptr || entry->view_stamp < oldest->view_stamp) oldest = entry;
     }
     if (oldest == nullptr) return false;
@@ -307,6 +312,7 @@ HostView DeviceMemory::AcquireView(uint32_t index) {
     }
     void* mapped = driver_->RegisterHostView(entry.address, entry.bytes);
     entry.view = mapped == nullptr ? kRefused : reinterpret_cast<uintptr_t>(mapped);
+    if (mapped == nullptr && PRECAST_PLANTED("view.refusal-forgotten")) entry.view = kUnknown;
     result.is = mapped == nullptr ? refused : established;
     if (mapped == nullptr) return result;
     ++usage_.views;

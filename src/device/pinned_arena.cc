@@ -1,5 +1,7 @@
 #include "device/pinned_arena.h"
 
+#include "base/planted_fault.h"
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -64,7 +66,7 @@ std::optional<Error> PinnedArena::Reserve(uint64_t bytes, uint64_t used) {
          "in use",
          capacity, capacity_);
   }
-  if (used > 0) std::memcpy(block, data_, used);
+  if (used > 0 && !PRECAST_PLANTED("arena.grows-empty")) std::memcpy(block, data_, used);
   PinnedArena old(driver_);
   old.data_ = std::exchange(data_, block);
   old.capacity_ = std::exchange(capacity_, capacity);

@@ -1,5 +1,6 @@
 #include "graph/builder.h"
 
+#include "base/planted_fault.h"
 #include "base/tensor_access.h"
 
 #include <algorithm>
@@ -143,7 +144,9 @@ inline bool Builder::Precedes(const Draft& draft, abi::TaskId task) const {
   if (count >= abi::kInlineConsumers - 1) [[unlikely]]
     return AddLaterEdge(draft, from);
   // All edges into a task are made while it is the newest, so a repeated one is the last one.
-  if (count > 0 && from->consumer[count - 1] == draft.id) return;
+  if (count > 0 && from->consumer[count - 1] == draft.id && !PRECAST_PLANTED("order.edge-twice")) {
+    return;
+  }
   from->consumer[count] = draft.id;
   from->consumers = count + 1;
   ++*producers;
@@ -252,6 +255,7 @@ inline void Builder::PutArgument(abi::Argument* argument, const Access& access,
 [[gnu::noinline]] void Builder::PlaceAgain(const Draft& draft, uint32_t index) {
   GiveScratchBack();
   auto precedes = [&](BufferId dead) {
+    if (PRECAST_PLANTED("heap.one-task-early")) return true;
     return regions_.AllLive(dead, [&](abi::TaskId user) { return Precedes(draft, user); });
   };
   Buffer& buffer = regions_[index];
@@ -295,8 +299,9 @@ void Builder::CommitExtras(const Draft& draft, const Access* predicate) {
                            spec.constant});
     draft.task->predicate = static_cast<uint32_t>(predicates_.size());
     Edges edges{*this, draft};
-    Infer(edges, *predicate, buffer);
+    if (!PRECAST_PLANTED("order.predicate")) Infer(edges, *predicate, buffer);
   }
+  if (PRECAST_PLANTED("order.after")) return;
   for (abi::TaskId producer : spec.after) AddEdge(draft, producer);
 }
 
@@ -586,7 +591,8 @@ void Builder::CommitGraph(const Draft& draft, const GraphSpec& graph, const Acce
 /// each other take it over; it is given back to the heap when another tensor asks that for bytes.
 void Builder::CommitScratch(const Draft& draft, uint64_t bytes) {
   static_assert(HeapPlanner::kAlignment % abi::kScratchUnit == 0);
-  if (scratch_.user != 0 && scratch_.bytes == bytes && Precedes(draft, scratch_.user)) {
+  if (scratch_.user != 0 && scratch_.bytes == bytes &&
+      (Precedes(draft, scratch_.user) || PRECAST_PLANTED("heap.scratch-shared"))) {
     heap_.NoteReuse(bytes);
   } else {
     GiveScratchBack();

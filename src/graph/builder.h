@@ -19,6 +19,7 @@
 #pragma once
 
 #include "abi/image.h"
+#include "base/planted_fault.h"
 #include "base/tensor_access.h"
 #include "graph/arguments.h"
 #include "graph/buffer.h"
@@ -233,7 +234,7 @@ class Builder {
   void NoteWrite(const Draft& draft, const Access& access, Buffer& buffer, bool met);
   void NoteModified(uint32_t index, Buffer& buffer) {
     buffer.set(Buffer::kModified);
-    if (buffer.is(Buffer::kHasWindow)) [[unlikely]]
+    if (buffer.is(Buffer::kHasWindow) && !PRECAST_PLANTED("host.window-kept")) [[unlikely]]
       windows_[index] = nullptr;
   }
   void AddEdge(const Draft& draft, abi::TaskId producer);

@@ -1,5 +1,6 @@
 #include "graph/layout_table.h"
 
+#include "base/planted_fault.h"
 #include "base/tensor_access.h"
 
 #define XXH_INLINE_ALL
@@ -37,8 +38,9 @@ uint32_t LayoutTable::Intern(const Tensor& tensor) {
   auto dtype = static_cast<uint8_t>(tensor.dtype());
   auto rank = static_cast<uint8_t>(tensor.rank());
   auto same = [&](const abi::Layout& layout) {
+    size_t bytes = PRECAST_PLANTED("layout.strides") ? sizeof(layout.shape) : kKeyBytes;
     return layout.dtype == dtype && layout.rank == rank &&
-           std::memcmp(layout.shape, extents, kKeyBytes) == 0;
+           std::memcmp(layout.shape, extents, bytes) == 0;
   };
   if (same(layouts_.back()) && layouts_.size() > 1) {  // many tensors of one shape in a row
     return static_cast<uint32_t>(layouts_.size() - 1);

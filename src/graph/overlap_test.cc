@@ -3,6 +3,8 @@
 #include "graph/divider.h"
 #include "graph/region_samples_test.h"
 
+#include <precast/dtype.h>
+
 #include <gtest/gtest.h>
 
 #include <random>
@@ -40,6 +42,24 @@ TEST(Overlap, IsExactWhereItSaysAndNeverMisses) {
       EXPECT_EQ(covers, covers_in_fact);
     }
   }
+}
+
+// No view of a tensor is like this; an image from outside may say so.
+TEST(Overlap, ALayoutWhoseRowsReachIntoEachOtherCoversNothing) {
+  abi::Layout woven{};  // bytes 0, 2, 4, 5, 6, 7, 9, 11 …
+  woven.dtype = static_cast<uint8_t>(precast::DType::u8);
+  woven.rank = 2;
+  woven.shape[0] = 4, woven.shape[1] = 3;
+  woven.strides[0] = 2, woven.strides[1] = 5;
+  woven.element_bytes = 1;
+  woven.elements = 12;
+  woven.extent = 17;
+  abi::Layout one = woven;
+  one.rank = 0;
+  one.contiguous = 1;
+  one.elements = one.extent = 1;
+  EXPECT_FALSE(Covers({0, 1, &woven}, {1, 2, &one}));
+  EXPECT_TRUE(Overlaps({0, 1, &woven}, {2, 2, &one}));
 }
 
 TEST(Divider, AgreesWithDivision) {

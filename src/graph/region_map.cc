@@ -1,5 +1,7 @@
 #include "graph/region_map.h"
 
+#include "base/planted_fault.h"
+
 #include <algorithm>
 
 namespace precast::graph {
@@ -210,11 +212,11 @@ std::span<const TaskId> RegionMap::WriteSlowly(Buffer& buffer, LiveRegion* live,
         return Then::keep;
       }
       CollectAccesses(other, task, floor + 1);
-      if (covered) {
+      if (covered && !PRECAST_PLANTED("order.covered-kept")) {
         FreeChunks(other);
         return Then::retire;
       }
-      other.key |= LiveRegion::kForeignWrite;
+      if (!PRECAST_PLANTED("order.foreign-write")) other.key |= LiveRegion::kForeignWrite;
       if (other.writer > floor && Covers(other.begin, other_box, region.begin, box)) {
         floor = other.writer;
       }

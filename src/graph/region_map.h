@@ -33,6 +33,7 @@
 #pragma once
 
 #include "abi/image.h"
+#include "base/planted_fault.h"
 #include "graph/buffer.h"
 #include "graph/overlap.h"
 #include "graph/region_grid.h"
@@ -91,7 +92,9 @@ class RegionMap {
   /// buffer, when its bytes belonged to another buffer before: `task` has the edges from that one's
   /// users, others that touch other parts of this buffer first would not. Does not count as an
   /// access. Requires: no access was recorded yet.
-  void Claim(BufferId buffer, abi::TaskId task) { AddRare(buffers_[buffer]).claim = task; }
+  void Claim(BufferId buffer, abi::TaskId task) {
+    if (!PRECAST_PLANTED("heap.claim-lost")) AddRare(buffers_[buffer]).claim = task;
+  }
   /// The task of Claim, 0 if none: a task with an Unordered access comes after it, too. That edge
   /// is the caller's.
   abi::TaskId Claimant(BufferId buffer) const { return RareOf(buffers_[buffer]).claim; }
@@ -190,7 +193,7 @@ inline bool RegionMap::Overlap(const Region& a, const Region& b) const {
   } else if (region.reader[1] == 0) {
     if (region.reader[0] != task) region.reader[1] = task;
   } else if (region.reader[1] != task) {
-    AppendReader(region, region.reader[1]);
+    if (!PRECAST_PLANTED("order.reader-lost")) AppendReader(region, region.reader[1]);
     region.reader[1] = task;
   }
 }
@@ -201,6 +204,7 @@ inline bool RegionMap::Overlap(const Region& a, const Region& b) const {
   // The layout, and no foreign write.
   if (live.begin == region.begin && (live.key & ~LiveRegion::kForeignRead) == region.layout_id) {
     *producer = live.writer != 0 ? live.writer : RareOf(buffer).claim;
+    if (PRECAST_PLANTED("order.raw")) *producer = 0;
     AddReader(live, task);
     return true;
   }
@@ -258,6 +262,9 @@ void RegionMap::Read(BufferId id, const Region& region, abi::TaskId task, Edge&&
     producers[0] = live.reader[0] != 0 ? live.reader[0]
                    : live.writer != 0  ? live.writer
                                        : RareOf(buffer).claim;
+    if (PRECAST_PLANTED("order.war") && live.reader[0] != 0) producers[0] = producers[1] = 0;
+    if (PRECAST_PLANTED("order.war-newest") && live.reader[0] != 0) producers[1] = 0;
+    if (PRECAST_PLANTED("order.waw") && live.reader[0] == 0) producers[0] = 0;
   } else {
     return false;
   }

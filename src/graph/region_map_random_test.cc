@@ -82,13 +82,33 @@ class Checker {
     }
     Record now = RecordOf(task, buffer, kind, region);
     auto edge = [&](TaskId producer) { Edge(producer, now); };
-    if (kind == Kind::read) map_.Read(buffer, region, task, edge);
-    if (kind == Kind::write) map_.Write(buffer, region, task, edge);
+    if (kind == Kind::read) Read(buffer, region, task, edge);
+    if (kind == Kind::write) Write(buffer, region, task, edge);
     if (kind == Kind::unordered) {
       map_.Unordered(buffer, region, task);
       if (claimant_[buffer] != task && claimant_[buffer] != 0) Edge(claimant_[buffer], now);
     }
     records_.push_back(now);
+  }
+
+  // By the short way where there is one, every other time.
+  template <typename Edge>
+  void Read(BufferId buffer, const Region& region, TaskId task, Edge&& edge) {
+    TaskId producer;
+    if (Below(random_, 2) == 0 || !map_.ReadWhole(map_[buffer], region, task, &producer)) {
+      return map_.Read(buffer, region, task, edge);
+    }
+    if (producer != 0 && producer != task) edge(producer);
+  }
+  template <typename Edge>
+  void Write(BufferId buffer, const Region& region, TaskId task, Edge&& edge) {
+    TaskId producers[2];
+    if (Below(random_, 2) == 0 || !map_.WriteWhole(map_[buffer], region, task, producers)) {
+      return map_.Write(buffer, region, task, edge);
+    }
+    for (TaskId producer : producers) {
+      if (producer != 0 && producer != task) edge(producer);
+    }
   }
 
   bool Conflict(const Record& a, const Record& b) const {

@@ -1,5 +1,7 @@
 #include "run/definition_store.h"
 
+#include "base/planted_fault.h"
+
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -137,7 +139,9 @@ uint64_t DefinitionStore::Upload(std::span<Definition* const> definitions,
     }
     driver_->CopyToDevice(address, arena.data(), bytes);
   } catch (...) {
-    for (Definition* definition : missing) definition->address = 0;
+    for (Definition* definition : missing) {
+      if (!PRECAST_PLANTED("store.resident-early")) definition->address = 0;
+    }
     try {
       driver_->Free(address);
     } catch (const Error&) {
@@ -179,8 +183,11 @@ void DefinitionStore::Evict(Definition* definition) {
 Definition* DefinitionStore::LeastRecentlyUsed() {
   Definition* oldest = nullptr;
   for (const auto& [hash, definition] : definitions_) {
-    if (definition->claims > 0 || definition->parents > 0) continue;
-    if (oldest == nullptr || definition->last_used < oldest->last_used) oldest = definition.get();
+    if (definition->claims > 0 && !PRECAST_PLANTED("store.evicts-claimed")) continue;
+    if (definition->parents > 0) continue;
+    bool older = oldest == nullptr || definition->last_used < oldest->last_used;
+    if (PRECAST_PLANTED("store.evicts-newest")) older = !older || oldest == nullptr;
+    if (older) oldest = definition.get();
   }
   return oldest;
 }

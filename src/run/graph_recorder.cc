@@ -1,4 +1,5 @@
 // The part of RunBuilder that is about recorded graphs: finding a recording that fits, making one.
+#include "base/planted_fault.h"
 #include "base/tensor_access.h"
 #include "graph/validator.h"
 #include "run/run_builder.h"
@@ -21,7 +22,8 @@ void MakeName(GraphKey key, const GraphBody& body, std::string_view params, std:
   name->clear();
   uint64_t number = key.is_text() ? key.text().size() : key.number();
   name->push_back(key.is_text() ? 't' : 'n');
-  name->append(reinterpret_cast<const char*>(&number), sizeof(number));
+  size_t kept = PRECAST_PLANTED("graph.key-truncated") ? sizeof(uint32_t) : sizeof(number);
+  name->append(reinterpret_cast<const char*>(&number), kept);
   name->append(reinterpret_cast<const char*>(body.identity), sizeof(body.identity));
   name->append(key.text());
   name->append(params);
@@ -79,7 +81,9 @@ Task RunBuilder::SubmitGraph(GraphKey key, const GraphBody& body, std::string_vi
   // Values that the recording is for are values that a recording around it is for, too.
   for (const run::Specialized& s : variant.specialized) {
     uint32_t bound = arguments->scalars[s.scalar]->bound();
-    if (bound != 0) args_.scalars_[bound - 1].looked_at = true;
+    if (bound != 0 && !PRECAST_PLANTED("graph.inner-scalar-frozen")) {
+      args_.scalars_[bound - 1].looked_at = true;
+    }
   }
   graph::GraphSpec graph{definition, variant.definition->scratch_bytes, variant.slot_begin,
                          family.name};
@@ -167,6 +171,7 @@ size_t RunBuilder::FindVariant(Family& family, ArgList args, const graph::Argume
 /// Whether every value that the recording looked at is the same now.
 bool RunBuilder::Holds(const Variant& variant, ArgList args, const graph::Arguments& arguments) {
   for (const run::Specialized& s : variant.specialized) {
+    if (PRECAST_PLANTED("graph.scalar-frozen")) continue;
     if (arguments.scalars[s.scalar]->bits() != s.bits) return false;
   }
   std::vector<std::byte> now;
@@ -177,7 +182,7 @@ bool RunBuilder::Holds(const Variant& variant, ArgList args, const graph::Argume
       now.resize(guard.bytes.size());
       ReadBoundary(arg.tensor(), guard.offset, DType::u8, now.data(),
                    static_cast<int64_t>(now.size()));
-      if (now != guard.bytes) return false;
+      if (now != guard.bytes && !PRECAST_PLANTED("graph.guard-skipped")) return false;
     }
   }
   return true;

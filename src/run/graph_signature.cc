@@ -1,5 +1,6 @@
 #include "run/graph_signature.h"
 
+#include "base/planted_fault.h"
 #include "base/tensor_access.h"
 
 #include <algorithm>
@@ -14,7 +15,8 @@ using detail::TensorAccess;
 bool GraphSignature::Same(const View& view, const abi::Layout& layout) {
   return static_cast<uint8_t>(view.dtype) == layout.dtype && view.rank == layout.rank &&
          std::memcmp(view.shape, layout.shape, sizeof(view.shape)) == 0 &&
-         std::memcmp(view.strides, layout.strides, sizeof(view.strides)) == 0;
+         (std::memcmp(view.strides, layout.strides, sizeof(view.strides)) == 0 ||
+          PRECAST_PLANTED("graph.strides-ignored"));
 }
 
 GraphSignature::GraphSignature(ArgList args) {
@@ -113,7 +115,9 @@ bool GraphSignature::Matches(const graph::Arguments& arguments, const graph::Lay
   }
   if (known->size() != tensors.size()) known->assign(tensors.size(), 0);
   for (size_t i = 0; i < tensors.size(); ++i) {
-    if (tensors[i].given != directions_[i]) return false;
+    if (tensors[i].given != directions_[i] && !PRECAST_PLANTED("graph.direction-ignored")) {
+      return false;
+    }
     uint32_t layout = tensors[i].layout;
     if (layout != (*known)[i]) [[unlikely]] {
       if (!Same(tensors_[i], layouts[layout])) return false;
@@ -121,6 +125,7 @@ bool GraphSignature::Matches(const graph::Arguments& arguments, const graph::Lay
     }
   }
   if (arguments.apart) return slots_.size() == tensors.size();
+  if (PRECAST_PLANTED("graph.overlap-ignored")) return true;
   Order order = Compare(tensors);
   if (order != Order::other) return order == Order::same;
   std::vector<Position> positions;

@@ -1,5 +1,6 @@
 #include "run/host_arguments.h"
 
+#include "base/planted_fault.h"
 #include "base/tensor_access.h"
 
 #include <algorithm>
@@ -173,6 +174,9 @@ std::pair<uint64_t, uint64_t> HostArguments::CopyBack(device::Driver& driver,
         // What lies between the elements is not the run's to write.
         scattered_.resize(span.bytes);
         driver.CopyToHost(scattered_.data(), source, span.bytes);
+        if (PRECAST_PLANTED("host.gaps-overwritten")) {
+          std::memcpy(span.begin, scattered_.data(), span.bytes);
+        }
         CopyElements(argument.tensor, scattered_.data(), span.begin);
       }
     } catch (const Error& error) {

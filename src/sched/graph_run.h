@@ -22,6 +22,7 @@
 #pragma once
 
 #include "base/current_error.h"
+#include "base/planted_fault.h"
 #include "sched/instance.h"
 #include "sched/lane.h"
 
@@ -196,7 +197,10 @@ class GraphRun {
     const abi::Task* task = place.task;
     const Instance& instance = *place.instance;
     if (task->kernel == abi::kNoKernel) return true;
-    if (task->predicate != 0 && !ShouldRun(instance, task)) return true;
+    if (task->predicate != 0 && !ShouldRun(instance, task) &&
+        !PRECAST_PLANTED("sched.predicate-ignored")) {
+      return true;
+    }
     if ((task->flags & abi::kTaskGraph) != 0) {
       Instantiate(lane, place);
       return false;
@@ -263,7 +267,10 @@ class GraphRun {
     }
     if (ran == 0) return false;
     // The release makes this lane's results visible to the lane that completes the task.
-    return job.done.fetch_add(ran, std::memory_order_acq_rel) + ran == job.items;
+    if (PRECAST_PLANTED("sched.first-lane-completes")) return job.done.fetch_add(ran) == 0;
+    std::memory_order order = PRECAST_PLANTED("sched.relaxed-done") ? std::memory_order_relaxed
+                                                                    : std::memory_order_acq_rel;
+    return job.done.fetch_add(ran, order) + ran == job.items;
   }
 
   void Instantiate(Lane<Sync>& lane, Place place) {
@@ -305,7 +312,8 @@ class GraphRun {
       bool inner = place.instance->parent != nullptr;
       lane.completed += inner ? 0 : 1;
       // Pairs with the acq_rel in Leave of the lane that left last (R3).
-      bool alone = (progress_.load(std::memory_order_acquire) & kActiveMask) == 1;
+      bool alone = (progress_.load(std::memory_order_acquire) & kActiveMask) == 1 ||
+                   PRECAST_PLANTED("sched.plain-decrement");
       if (place.task->consumers != 0) return Release(lane, place, alone);
       // A task without consumers ends its instance if it is the last one.
       if (!inner) return 0;
@@ -342,6 +350,7 @@ class GraphRun {
           abi::At<abi::ConsumerChunk>(instance.image, instance.header->chunks);
       uint32_t in_newest = (count - inlined - 1) % abi::kChunkConsumers + 1;
       for (uint32_t chunk = task->chunk; chunk != 0; chunk = chunks[chunk - 1].older) {
+        if (PRECAST_PLANTED("sched.consumer-twice")) release(chunks[chunk - 1].consumer[0]);
         for (uint32_t i = 0; i < in_newest; ++i) release(chunks[chunk - 1].consumer[i]);
         in_newest = abi::kChunkConsumers;
       }

@@ -110,6 +110,27 @@ TEST_P(GraphTaskTest, InstancesInAChainReuseTheirScratch) {
   for (uint64_t value : g.Values<uint64_t>(x)) ASSERT_EQ(value, expected);
 }
 
+TEST_P(GraphTaskTest, OnlyInstancesInOrderShareScratch) {
+  Defined d;
+  TestGraph g(1 << 20);
+  for (const Kernel& kernel : {mix, next}) d.graph.Kernel(kernel), g.Kernel(kernel);
+  BuildInner(d);
+  graph::GraphSpec spec = d.SpecIn(g);
+  Tensor x = g.Data<uint64_t>({kSize}), y = g.Data<uint64_t>({kSize});
+  auto submit = [&](const Tensor& tensor) {
+    return g.builder().SubmitGraph({}, spec, {inout(tensor), uint64_t{1}});
+  };
+  std::vector<abi::TaskId> ids = {submit(x), submit(y), submit(y), submit(x)};
+  TestImage image = g.Seal();
+  std::vector<uint32_t> place;
+  for (abi::TaskId id : ids) {
+    place.push_back(abi::TaskAt(image.data(), id)->consumer[abi::kInlineConsumers - 1]);
+  }
+  EXPECT_NE(place[0], place[1]);
+  EXPECT_EQ(place[1], place[2]);
+  EXPECT_NE(place[2], place[3]);
+}
+
 TEST_P(GraphTaskTest, InstancesRunSideBySide) {
   Defined d;
   TestGraph g(1 << 24);

@@ -32,6 +32,8 @@
 // in the interleaving test.
 #pragma once
 
+#include "base/planted_fault.h"
+
 #include <atomic>
 #include <cstdint>
 
@@ -93,7 +95,10 @@ class Mailbox {
   }
 
   void Deliver() {
-    if (state_.exchange(kFull, std::memory_order_acq_rel) == kClaimedAsleep) Sync::Wake(state_);
+    uint32_t before =
+        state_.exchange(kFull, PRECAST_PLANTED("sched.relaxed-parcel") ? std::memory_order_relaxed
+                                                                       : std::memory_order_acq_rel);
+    if (before == kClaimedAsleep && !PRECAST_PLANTED("sched.wake-lost")) Sync::Wake(state_);
   }
 
  private:

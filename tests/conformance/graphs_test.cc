@@ -261,6 +261,29 @@ TEST_P(GraphsTest, Nest) {
   EXPECT_EQ(y_, Values(kSize, y));
 }
 
+// What an inner body looks at, the graphs around it are for, too, even when the inner one is there
+// already.
+TEST_P(GraphsTest, AValueThatAnInnerBodyLooksAtIsPartOfTheOuterSignature) {
+  static constexpr auto inner = [](Orchestrator& o, const Args& args) {
+    uint64_t times = args.bound_scalar<uint64_t>(0).value();
+    for (uint64_t i = 0; i < times; ++i) o.submit(mix, {inout(args.tensor(0)), uint64_t{1}});
+  };
+  auto outer = [](Orchestrator& o, const Args& args) {
+    o.submit_graph("inner", inner, {inout(args.tensor(0)), args.bound_scalar<uint64_t>(0)});
+  };
+  auto orchestration = [&](Orchestrator& o, const Args& args) {
+    o.submit_graph("inner", inner, {inout(args.tensor(0)), uint64_t{2}});
+    for (uint64_t times : {uint64_t{2}, uint64_t{3}, uint64_t{2}, uint64_t{1}}) {
+      o.submit_graph("outer", outer, {inout(args.tensor(0)), times});
+    }
+  };
+  RunReport report = worker_.run(orchestration, {inout(x_)});
+  uint64_t x = 1;
+  for (int i = 0; i < 2 + 2 + 3 + 2 + 1; ++i) x = 3 * x + 1;
+  EXPECT_EQ(x_, Values(kSize, x));
+  EXPECT_EQ(report.graph.definitions_recorded, 3u + 3u);
+}
+
 TEST_P(GraphsTest, TensorsThatOverlapAreOrderedInside) {
   auto body = [](Orchestrator& o, const Args& args) {
     o.submit(mix, {inout(args.tensor(0)), uint64_t{1}});
