@@ -20,20 +20,21 @@ namespace precast::qwen3_14b {
 
 namespace {
 
-bool IsFull(const Params& params) {
-  const std::string& scale = params.Text("scale");
-  if (scale != "full" && scale != "small") {
-    Fail(ErrorCode::usage, "scale is \"{}\"; allowed: full, small", scale);
-  }
-  return scale == "full";
-}
-
 bool IsEmpty(const Params& params) {
   const std::string& kernels = params.Text("kernels");
   if (kernels != "real" && kernels != "empty") {
     Fail(ErrorCode::usage, "kernels is \"{}\"; allowed: real, empty", kernels);
   }
   return kernels == "empty";
+}
+
+bool IsFull(const CaseContext& context) {
+  const std::string& scale = context.params.Text("scale");
+  if (scale != "auto" && scale != "full" && scale != "small") {
+    Fail(ErrorCode::usage, "scale is \"{}\"; allowed: auto, full, small", scale);
+  }
+  bool computes = context.execute && !IsEmpty(context.params);
+  return scale == "full" || (scale == "auto" && !computes);
 }
 
 /// Device memory, freed in the end.
@@ -61,7 +62,7 @@ class DecodeCase : public CaseRun {
  public:
   explicit DecodeCase(const CaseContext& context)
       : worker_(context.worker),
-        full_(IsFull(context.params)),
+        full_(IsFull(context)),
         empty_(IsEmpty(context.params)),
         s_(full_ ? FullSizes() : SmallSizes()),
         allocations_(worker_),
@@ -102,9 +103,12 @@ class DecodeCase : public CaseRun {
   }
 
   std::string Summary() const override {
-    if (weights_.size() == kLayers) return {};
-    return fmt::format("device memory holds the weights of {} layers, which the {} share",
-                       weights_.size(), kLayers);
+    std::string text = full_ ? "real sizes (scale=full)" : "small sizes (scale=small)";
+    if (weights_.size() < kLayers) {
+      text += fmt::format("; device memory holds the weights of {} layers, which the {} share",
+                          weights_.size(), kLayers);
+    }
+    return text;
   }
 
  private:
@@ -258,7 +262,8 @@ std::vector<Case> DecodeCases() {
 }
 
 std::vector<ParamSpec> DecodeParams() {
-  return {{"scale", "full", "full: real sizes, not executed; small: executed and checked"},
+  return {{"scale", "auto",
+           "full: real sizes; small: executed and checked; auto: small where kernels compute"},
           {"kernels", "real", "empty: they do nothing, so that every scale can be executed"}};
 }
 

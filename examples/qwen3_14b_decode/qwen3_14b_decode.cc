@@ -7,9 +7,9 @@
 // what layers share: hidden state, block table, lengths, slots of the new tokens and rotations. A
 // layer is one task of the run, which so has 47 for the host to submit and 11,087 to execute.
 //
+//   precast run qwen3_14b_decode                       a narrow model, executed and checked
 //   precast run qwen3_14b_decode --skip-device-run     real sizes: what the host does
-//   precast run qwen3_14b_decode --set kernels=empty   the whole graph, whose kernels do nothing
-//   precast run qwen3_14b_decode --set scale=small     a narrow model, executed and checked
+//   precast run qwen3_14b_decode --set kernels=empty   the same, and all tasks run, doing nothing
 //
 // The real sizes take some 36 GB of device memory, which is never touched: on a simulated chip it
 // costs nothing. Where a platform has less, layers share weights. Both scales have the same tasks,

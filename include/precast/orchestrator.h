@@ -174,7 +174,7 @@ class Args {
   void CheckSerial(uint32_t serial) const;
   std::vector<Tensor> tensors_;
   std::vector<Scalar> scalars_;
-  uint32_t serial_ = 0;  // of the run or recording
+  uint32_t serial_ = 0;  // of the run or recording; 0: it is not the one being built
 };
 
 template <Element T>

@@ -53,10 +53,12 @@ struct WorkerOptions {
   /// Bytes of child memory mapped at a time: past it, views that no run uses are dropped, and a
   /// larger allocation is accessed by copies.
   Bytes host_view_budget = Bytes{1} << 30;
-  /// Recorded graphs that are kept, by bytes and by number: past either, the least recently used go
-  /// that no run uses. What went is recorded again when it is submitted.
+  /// Recordings of graphs that are kept, by bytes and by number: past either, the least recently
+  /// used go that no run uses. What went is recorded again when it is submitted.
   Bytes definition_budget = Bytes{256} << 20;
   uint64_t max_definitions = 4096;
+  /// Recordings of one graph, past which a run that adds another warns.
+  uint64_t variant_limit = 64;
   UploadMode upload = UploadMode::one;
   /// Of messages on standard error: "trace", "debug", "info", "warn", "error" or "off".
   std::string log_level = "warn";

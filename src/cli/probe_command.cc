@@ -11,6 +11,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <cmath>
+
 namespace precast::cli {
 namespace {
 
@@ -89,6 +91,9 @@ void ProbeCommand::Declare(CLI::App& app, const std::vector<std::string>& /*args
 }
 
 int ProbeCommand::Run(Output& output) {
+  if (std::isnan(budget_us_)) {  // which is in every range
+    Fail(ErrorCode::usage, "--budget-us: nan is not in range 0 to 1e9");
+  }
   Json json;
   try {
     json = ProbePlatform(platform_, {.budget_us = budget_us_});

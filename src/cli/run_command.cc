@@ -56,6 +56,10 @@ void RunCommand::Declare(CLI::App& app, const std::vector<std::string>& args) {
   app.add_option("--definition-budget", definition_budget_,
                  "Recorded graphs that are kept, in bytes [256M]")
       ->type_name("BYTES");
+  app.add_option("--variant-limit", variant_limit_,
+                 "Recordings of one graph, past which a run warns [64]")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1'000'000).description(""));
   app.add_flag("--verify-replays", verify_replays_, "Record every replay again and compare");
   AddChoice(app, "--upload", upload_, {"one", "per-submission"}, "How graphs reach the device:");
   app.add_flag("--oracle", oracle_, "Run tasks one by one in the order of submission");
@@ -99,6 +103,7 @@ int RunCommand::Run(Output& output) {
                                                : HostViewPolicy::cache,
       .host_view_budget = ParseBytesOf("--host-view-budget", host_view_budget_),
       .definition_budget = ParseBytesOf("--definition-budget", definition_budget_),
+      .variant_limit = variant_limit_,
       .upload = upload_ == "one" ? UploadMode::one : UploadMode::per_submission,
       .log_level = log_level_};
   JobNames names{program.name, kase.name, program_.platform()};

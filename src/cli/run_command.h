@@ -41,6 +41,7 @@ class RunCommand : public Command {
   std::string heap_ = "256M";
   std::string upload_ = "one";
   std::string definition_budget_ = "256M";
+  uint64_t variant_limit_ = 64;
   bool verify_replays_ = false;
   int rounds_ = 0;
   int threads_ = 0;

@@ -45,7 +45,7 @@ struct Rare {
   abi::TaskId claim = 0;       // see RegionMap::Claim
   uint32_t unordered = 0;      // where the region map keeps what Unordered recorded
   uint64_t written_bytes = 0;  // by writes that met no earlier access
-  uint64_t holes = 0;          // bytes that no tensor of it names, between the elements of views
+  uint64_t unused_bytes = 0;   // that no tensor has
 };
 
 }  // namespace precast::graph

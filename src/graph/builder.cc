@@ -231,9 +231,9 @@ void Builder::NoteWrite(const Draft& draft, const Access& access, Buffer& buffer
   }
   const abi::Layout& layout = layouts_[access.layout];
   uint64_t bytes = layout.elements * layout.element_bytes;
-  uint64_t all =
-      bytes == buffer.bytes || met ? bytes : regions_.AddRare(buffer).written_bytes += bytes;
-  if (all + regions_.RareOf(buffer).holes == buffer.bytes) buffer.clear(Buffer::kHasGaps);
+  uint64_t needed = buffer.bytes - regions_.RareOf(buffer).unused_bytes;
+  uint64_t all = bytes == needed || met ? bytes : regions_.AddRare(buffer).written_bytes += bytes;
+  if (all == needed) buffer.clear(Buffer::kHasGaps);
 }
 
 inline void Builder::PutArgument(abi::Argument* argument, const Access& access,
@@ -523,7 +523,7 @@ abi::TaskId Builder::SubmitGraph(const TaskSpec& spec, const GraphSpec& graph) {
       .consumers = 0,
       .chunk = 0,
       .consumer = {},
-      .name = graph.name,
+      .name = spec.key,
       .predicate = 0,
       .units = 1,
       .flags = static_cast<uint8_t>(passes ? abi::kTaskGraph | abi::kTaskPasses : abi::kTaskGraph),
@@ -627,6 +627,11 @@ abi::TaskId Builder::FindWriter(const Tensor& tensor) {
 abi::TaskId Builder::FindAccess(const Tensor& tensor) {
   Access access = AccessOf(tensor);
   return regions_.FindAccess(access.buffer, RegionOf(access));
+}
+
+bool Builder::Overlap(const Tensor& a, const Tensor& b) {
+  return TensorAccess::Buffer(a) == TensorAccess::Buffer(b) &&
+         regions_.Overlap(RegionOf(AccessOf(a)), RegionOf(AccessOf(b)));
 }
 
 void Builder::OpenWindow(uint32_t index, const char* bytes) {

@@ -57,6 +57,8 @@ struct TaskSpec {
   const abi::Mix* mix = nullptr;
   uint32_t blocks = 1;
   std::string_view name = {};
+  bool is_graph = false;  ///< for SubmitGraph
+  uint32_t key = 0;       ///< of a graph: its name where `name` is empty, from InternName
   std::span<const abi::TaskId> after = {};
   const Tensor* predicate = nullptr;  ///< one element
   Compare compare = Compare::equal;
@@ -72,7 +74,6 @@ struct GraphSpec {
   uint32_t definition = 0;               ///< from AddDefinition
   uint64_t scratch_bytes = 0;            ///< of one instance
   std::span<const uint32_t> slot_begin;  ///< for each slot but the heap: the tensor it begins with
-  uint32_t name = 0;                     ///< from InternName, where the task gives none
 };
 
 class Builder {
@@ -98,6 +99,10 @@ class Builder {
   void SetHoles(uint32_t index, uint64_t bytes) { regions_.AddRare(regions_[index]).holes = bytes; }
   /// The host has given the buffer values before any task does.
   void SetFilled(uint32_t index) { regions_[index].clear(Buffer::kHasGaps); }
+  /// So many bytes of the buffer are no tensor's: it has no gaps when the others are written.
+  void SetUnused(uint32_t index, uint64_t bytes) {
+    regions_.AddRare(regions_[index]).unused_bytes = bytes;
+  }
   size_t slots() const { return slots_; }
 
   /// A tensor of this run: `like`'s view, element 0 at byte `offset` of a buffer. Writing it is an
@@ -112,6 +117,9 @@ class Builder {
   /// Turns tensors that are not this run's into such (device tensors); throws for all others.
   using Import = std::function<Tensor(const Tensor&)>;
   void set_import(Import import) { import_ = std::move(import); }
+  /// What is built, in messages: "run" or "graph". Requires: a literal.
+  void set_subject(const char* subject) { subject_ = subject; }
+  const char* subject() const { return subject_; }
   /// How messages name a task's kernel; called only on failure.
   using KernelName = std::function<std::string(const TaskSpec&)>;
   void set_kernel_name(KernelName name) { kernel_name_ = std::move(name); }
@@ -139,7 +147,7 @@ class Builder {
     PrepareGraph(task, args);
     return SubmitGraph(task, graph);
   }
-  /// The number of a name, for GraphSpec.
+  /// The number of a name, for TaskSpec::key.
   uint32_t InternName(std::string_view name) { return names_.Intern(name); }
   const LayoutTable& layouts() const { return layouts_; }
 
@@ -147,6 +155,8 @@ class Builder {
   bool IsUsable(const Tensor& tensor) const;
   /// Throws when it is not. `use` says what for, in messages.
   const Buffer& Check(const Tensor& tensor, std::string_view use) const;
+  /// Whether two tensors of this run may share a byte.
+  bool Overlap(const Tensor& a, const Tensor& b);
   /// Interns the layout of a tensor of this run, so that its copies bring it along.
   void Intern(const Tensor& tensor) { LayoutOf(tensor); }
   /// Some submitted task that writes (touches) what the tensor covers; 0: none.
@@ -290,6 +300,7 @@ class Builder {
   BuildLog* log_ = nullptr;
   Import import_;
   KernelName kernel_name_;
+  const char* subject_ = "run";
 };
 
 inline uint32_t Builder::LayoutOf(const Tensor& tensor) {

@@ -36,6 +36,10 @@ std::string Builder::Describe(abi::TaskId id) const {
 }
 
 std::string Builder::Prefix(const TaskSpec& task) const {
+  if (task.is_graph) {
+    return fmt::format("task {} (graph {})", statistics_.tasks,
+                       task.name.empty() ? names_[task.key] : task.name);
+  }
   std::string kernel = kernel_name_(task);
   return fmt::format("task {} '{}' (kernel {})", statistics_.tasks,
                      task.name.empty() ? std::string_view(kernel) : task.name, kernel);
@@ -51,16 +55,16 @@ const Buffer& Builder::Check(const Tensor& tensor, std::string_view use) const {
       Fail(ErrorCode::invalid_argument, "{}: a tensor that names nothing", use);
     case Tensor::Kind::host:
       Fail(ErrorCode::invalid_argument,
-           "{} ({}): host memory that is no argument of this run; pass it to run or submit", use,
-           tensor.ToString());
+           "{} ({}): host memory that is no argument of this {}; pass it to run or submit", use,
+           tensor.ToString(), subject_);
     case Tensor::Kind::device:
       Fail(ErrorCode::internal, "{} ({}): device tensor not imported", use, tensor.ToString());
     case Tensor::Kind::run:
       break;
   }
   if (TensorAccess::Generation(tensor) != serial_) {
-    Fail(ErrorCode::stale, "{} ({}): a tensor of another run (serial {}, this run is {})", use,
-         tensor.ToString(), TensorAccess::Generation(tensor), serial_);
+    Fail(ErrorCode::stale, "{} ({}): a tensor of another run or graph (serial {}, this {} is {})",
+         use, tensor.ToString(), TensorAccess::Generation(tensor), subject_, serial_);
   }
   const Buffer& buffer = regions_[TensorAccess::Buffer(tensor)];
   if (buffer.is(Buffer::kEnded))
@@ -147,8 +151,8 @@ void Builder::PrepareSlowly(const TaskSpec& spec, const Arg& arg, size_t i, Acce
   *result = AccessOf(*tensor, arg.direction());
   Access& access = *result;
   if (access.direction != Direction::in && IsReadOnly(*tensor)) {
-    Fail(ErrorCode::mismatch, "{} is an 'in' argument of the run and can't be written ('{}')",
-         What(spec, i, *tensor), Name(access.direction));
+    Fail(ErrorCode::mismatch, "{} is an 'in' argument of the {} and can't be written ('{}')",
+         What(spec, i, *tensor), subject_, Name(access.direction));
   }
   // A skipped task leaves its outputs as they are, so they are read in that sense.
   bool may_skip = spec.predicate != nullptr && Writes(access.direction);
@@ -159,12 +163,14 @@ void Builder::PrepareSlowly(const TaskSpec& spec, const Arg& arg, size_t i, Acce
     return;
   // What a skipped task leaves in the caller's memory is what the caller had there.
   if (may_skip && buffer.kind != BufferKind::created) return;
-  Fail(ErrorCode::not_ready, "{} is read, but {}no submitted task has written it{}",
+  Fail(ErrorCode::not_ready, "{} is read, but {}no submitted task has written it; {}",
        What(spec, i, *tensor),
        may_skip ? "a task with a predicate keeps its outputs' bytes when it is skipped, and " : "",
        buffer.kind == BufferKind::created
-           ? "; write it first, or give alloc a fill value"
-           : "; it is an 'out' argument of the run, declare it 'inout' to read the caller's bytes");
+           ? "write it first, or give alloc a fill value"
+           : fmt::format("it is an 'out' argument of the {}, declare it 'inout' to read what was "
+                         "there",
+                         subject_));
 }
 
 Access Builder::PreparePredicate(const TaskSpec& spec) {

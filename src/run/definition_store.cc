@@ -7,9 +7,21 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
+#include <iterator>
 #include <utility>
 
 namespace precast::run {
+
+namespace {
+
+uint64_t GuardBytes(const Variant& variant) {
+  uint64_t bytes = 0;
+  for (const Guard& guard : variant.guards) bytes += guard.bytes.size();
+  return bytes;
+}
+
+}  // namespace
 
 Family* DefinitionStore::Claim(std::string_view name, std::vector<const Variant*>* variants) {
   std::lock_guard lock(mutex_);
@@ -23,10 +35,11 @@ Family* DefinitionStore::Claim(std::string_view name, std::vector<const Variant*
   Family* family = found->second.get();
   variants->clear();
   variants->reserve(family->variants.size());
-  for (const auto& variant : family->variants) {
-    variants->push_back(variant.get());
-    ++variant->definition->claims;
-    variant->definition->last_used = ++clock_;
+  ++family->claims;
+  for (auto variant : family->variants) {
+    ++variant->claims;
+    variants_.splice(variants_.end(), variants_, variant);
+    variants->push_back(&*variant);
   }
   return family;
 }
@@ -62,17 +75,16 @@ Definition* DefinitionStore::Intern(std::span<const char> image, std::span<Defin
   }
   definition->scratch_bytes =
       abi::ScratchHeapOffset(h.slots.count, h.scalars, h.tasks) + h.heap_bytes;
-  for (Definition* child : definition->inner) ++child->parents;
-  bytes_ += definition->bytes();
-  return definitions_.emplace(hash, std::move(definition))->second.get();
+  Definition* added = definitions_.emplace(hash, std::move(definition))->second.get();
+  for (Definition* child : added->inner) ++child->parents;
+  bytes_ += added->bytes();
+  return added;
 }
 
 const Variant* DefinitionStore::Add(Family* family, Variant recorded, std::span<const char> image,
                                     std::span<Definition* const> inner, bool* shared) {
   std::lock_guard lock(mutex_);
   Definition* definition = Intern(image, inner, shared);
-  ++definition->claims;
-  definition->last_used = ++clock_;
   if (definition->log == nullptr) definition->log = std::move(recorded.log);
   for (const Variant* variant : definition->variants) {
     auto same_guard = [](const Guard& a, const Guard& b) {
@@ -82,19 +94,33 @@ const Variant* DefinitionStore::Add(Family* family, Variant recorded, std::span<
         variant->specialized == recorded.specialized &&
         std::equal(variant->guards.begin(), variant->guards.end(), recorded.guards.begin(),
                    recorded.guards.end(), same_guard)) {
+      ++variant->claims;
       return variant;
     }
   }
   recorded.definition = definition;
   recorded.family = family;
-  auto& variant = family->variants.emplace_back(std::make_unique<Variant>(std::move(recorded)));
-  definition->variants.push_back(variant.get());
-  return variant.get();
+  recorded.claims = 1;
+  try {
+    family->variants.reserve(family->variants.size() + 1);
+    definition->variants.reserve(definition->variants.size() + 1);
+    variants_.push_back(std::move(recorded));
+  } catch (...) {
+    Drop(definition);
+    throw;
+  }
+  Variant& variant = variants_.back();
+  family->variants.push_back(std::prev(variants_.end()));
+  definition->variants.push_back(&variant);
+  bytes_ += GuardBytes(variant);
+  return &variant;
 }
 
-void DefinitionStore::Release(std::span<const Variant* const> variants) {
+void DefinitionStore::Release(Family* family, std::span<const Variant* const> variants) {
   std::lock_guard lock(mutex_);
-  for (const Variant* variant : variants) --variant->definition->claims;
+  for (const Variant* variant : variants) --variant->claims;
+  --family->claims;
+  DropIfUnused(family);
   TrimLocked(false);
 }
 
@@ -116,6 +142,9 @@ uint64_t DefinitionStore::Upload(std::span<Definition* const> definitions,
   uint64_t bytes = 0;
   for (const Definition* definition : missing) bytes += definition->bytes();
   arena.Reserve(bytes, 0);
+  auto chunk = std::find_if(chunks_.begin(), chunks_.end(),
+                            [](const Chunk& known) { return known.residents == 0; });
+  if (chunk == chunks_.end()) chunk = chunks_.emplace(chunks_.end());
   device::Address address = 0;
   try {
     address = driver_->Allocate(bytes);
@@ -149,55 +178,63 @@ uint64_t DefinitionStore::Upload(std::span<Definition* const> definitions,
     }
     throw;
   }
-  auto free = std::find_if(chunks_.begin(), chunks_.end(),
-                           [](const Chunk& chunk) { return chunk.residents == 0; });
-  if (free == chunks_.end()) free = chunks_.emplace(chunks_.end());
-  *free = {address, bytes, static_cast<uint32_t>(missing.size())};
+  *chunk = {address, bytes, static_cast<uint32_t>(missing.size())};
   for (Definition* definition : missing) {
-    definition->chunk = static_cast<uint32_t>(free - chunks_.begin());
+    definition->chunk = static_cast<uint32_t>(chunk - chunks_.begin());
   }
   resident_bytes_ += bytes;
   return bytes;
 }
 
-void DefinitionStore::Evict(Definition* definition) {
-  for (Variant* variant : definition->variants) {
-    auto& variants = variant->family->variants;
-    std::erase_if(variants, [variant](const auto& entry) { return entry.get() == variant; });
-  }
-  for (Definition* inner : definition->inner) --inner->parents;
+void DefinitionStore::Evict(std::list<Variant>::iterator variant) noexcept {
+  Family* family = variant->family;
+  Definition* definition = variant->definition;
+  std::erase(family->variants, variant);
+  std::erase(definition->variants, &*variant);
+  bytes_ -= GuardBytes(*variant);
+  variants_.erase(variant);
+  DropIfUnused(family);
+  Drop(definition);
+}
+
+void DefinitionStore::Drop(Definition* definition) noexcept {
+  if (definition->parents > 0 || !definition->variants.empty()) return;
   if (definition->address != 0) {
     Chunk& chunk = chunks_[definition->chunk];
     if (--chunk.residents == 0) {
-      driver_->Free(chunk.address);
       resident_bytes_ -= chunk.bytes;
+      try {
+        driver_->Free(chunk.address);
+      } catch (const Error& error) {
+        if (!failed_free_) failed_free_ = error;
+      } catch (const std::exception&) {  // no memory for an Error
+      }
     }
   }
   bytes_ -= definition->bytes();
   ++evicted_;
+  std::vector<Definition*> inner = std::move(definition->inner);
   auto [begin, end] = definitions_.equal_range(definition->hash);
   definitions_.erase(
       std::find_if(begin, end, [=](const auto& e) { return e.second.get() == definition; }));
-}
-
-Definition* DefinitionStore::LeastRecentlyUsed() {
-  Definition* oldest = nullptr;
-  for (const auto& [hash, definition] : definitions_) {
-    if (definition->claims > 0 && !PRECAST_PLANTED("store.evicts-claimed")) continue;
-    if (definition->parents > 0) continue;
-    bool older = oldest == nullptr || definition->last_used < oldest->last_used;
-    if (PRECAST_PLANTED("store.evicts-newest")) older = !older || oldest == nullptr;
-    if (older) oldest = definition.get();
+  for (Definition* child : inner) {
+    --child->parents;
+    Drop(child);
   }
-  return oldest;
 }
 
-uint64_t DefinitionStore::TrimLocked(bool all) {
+void DefinitionStore::DropIfUnused(Family* family) noexcept {
+  if (family->claims == 0 && family->variants.empty())
+    families_.erase(families_.find(family->name));
+}
+
+uint64_t DefinitionStore::TrimLocked(bool all) noexcept {
   uint64_t before = resident_bytes_;
-  while (all || definitions_.size() > budget_.definitions || bytes_ > budget_.bytes) {
-    Definition* victim = LeastRecentlyUsed();
-    if (victim == nullptr) break;
-    Evict(victim);
+  for (auto next = variants_.begin(); next != variants_.end();) {
+    if (!all && variants_.size() <= budget_.variants && bytes_ <= budget_.bytes) break;
+    auto variant = next++;
+    if (PRECAST_PLANTED("store.evicts-newest") && next != variants_.end()) continue;
+    if (variant->claims == 0 || PRECAST_PLANTED("store.evicts-claimed")) Evict(variant);
   }
   return before - resident_bytes_;
 }
@@ -209,12 +246,13 @@ uint64_t DefinitionStore::Trim(bool all) {
 
 DefinitionStore::Figures DefinitionStore::figures() const {
   std::lock_guard lock(mutex_);
-  return {definitions_.size(), bytes_, resident_bytes_, evicted_};
+  return {families_.size(), variants_.size(), definitions_.size(),
+          bytes_,           resident_bytes_,  evicted_};
 }
 
 std::optional<Error> DefinitionStore::Close() {
   std::lock_guard lock(mutex_);
-  std::optional<Error> first;
+  std::optional<Error> first = std::exchange(failed_free_, std::nullopt);
   for (Chunk& chunk : chunks_) {
     if (chunk.residents == 0) continue;
     try {
@@ -225,6 +263,7 @@ std::optional<Error> DefinitionStore::Close() {
     chunk.residents = 0;
   }
   families_.clear();
+  variants_.clear();
   definitions_.clear();
   resident_bytes_ = bytes_ = 0;
   return first;

@@ -3,13 +3,15 @@
 // Used by the binds of a worker: they claim the variants of a graph's family, add what they
 // recorded, and have it uploaded.
 //
-// Terms. A *family* is all that was recorded under one name (key, body, params); it stays when its
-// variants are gone. A *variant* is one recording: what must be equal for it to be replayed, and
-// its definition; it goes with that. A *definition* is an image; equal ones are one, whatever they
-// were recorded as. It is *resident* when it is on the device.
+// Terms. A *family* is all that was recorded under one name (key, body, params). A *variant* is one
+// recording: what must be equal for it to be replayed, and its definition. A *definition* is an
+// image; equal ones are one, whatever they were recorded as. It is *resident* when it is on the
+// device. Variants are evicted; a definition goes with the last that needs it, a family with the
+// last claim or variant.
 //
 // Invariants
-//   D1  A definition that is claimed, or named by one that is there, is not evicted.
+//   D1  A claimed variant is not evicted. A definition stays while a variant has it, or a
+//       definition names it.
 //   D2  A definition counts as resident only after its upload has succeeded.
 //   D3  Equal contents are one definition: equal hashes are followed by a comparison of all bytes.
 //
@@ -23,6 +25,7 @@
 #include "run/graph_signature.h"
 
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -51,9 +54,7 @@ struct Definition {
   // Under the store's lock.
   device::Address address = 0;  // 0: not resident
   uint32_t chunk = 0;
-  uint32_t claims = 0;
   uint32_t parents = 0;  // definitions that name it
-  uint64_t last_used = 0;
   std::vector<Variant*> variants;
 };
 
@@ -71,7 +72,7 @@ struct Specialized {
   bool operator==(const Specialized&) const = default;
 };
 
-/// Immutable once added.
+/// Immutable once added, but for its claims.
 struct Variant {
   GraphSignature signature;
   std::vector<Specialized> specialized;
@@ -80,23 +81,27 @@ struct Variant {
   Definition* definition = nullptr;
   std::unique_ptr<graph::BuildLog> log;  ///< on its way to the definition
   struct Family* family = nullptr;
+  mutable uint32_t claims = 0;  // under the store's lock
 };
 
+/// Belongs to the store.
 struct Family {
   std::string name;
-  std::vector<std::unique_ptr<Variant>> variants;
+  uint32_t claims = 0;
+  std::vector<std::list<Variant>::iterator> variants;  // of DefinitionStore::variants_
 };
 
 class DefinitionStore {
  public:
   struct Budget {
-    uint64_t definitions = 4096;
-    uint64_t bytes = uint64_t{256} << 20;
+    uint64_t variants = 4096;
+    uint64_t bytes = uint64_t{256} << 20;  ///< of definitions and guards
+    uint64_t family = 64;                  ///< variants of one, before runs warn
   };
 
   DefinitionStore(device::Driver* driver, Budget budget) : driver_(driver), budget_(budget) {}
 
-  /// The family of that name, made when it is new, and its variants, all claimed.
+  /// The family of that name, made when it is new, and its variants: all claimed.
   Family* Claim(std::string_view name, std::vector<const Variant*>* variants);
 
   /// Adds a recording, claimed, and gives it; when another bind was faster with an equal one, that.
@@ -105,7 +110,8 @@ class DefinitionStore {
   const Variant* Add(Family* family, Variant recorded, std::span<const char> image,
                      std::span<Definition* const> inner, bool* shared);
 
-  void Release(std::span<const Variant* const> variants);
+  /// Ends a claim on a family and on the variants that came with it or were added since.
+  void Release(Family* family, std::span<const Variant* const> variants);
 
   /// Makes definitions, and those they name, resident: at most one copy, from `arena`. Gives the
   /// bytes copied. Throws what the driver throws; nothing new is then resident.
@@ -115,11 +121,15 @@ class DefinitionStore {
   uint64_t Trim(bool all = false);
 
   struct Figures {
-    uint64_t definitions = 0, bytes = 0, resident_bytes = 0, evicted = 0;
+    uint64_t families = 0, variants = 0, definitions = 0;
+    uint64_t bytes = 0, resident_bytes = 0;
+    uint64_t evicted = 0;  // definitions
   };
   Figures figures() const;
+  const Budget& budget() const { return budget_; }
 
-  /// Frees the device memory. Nothing is claimed. Gives the first error.
+  /// Frees the device memory. Nothing is claimed. Gives the first error, that of an earlier
+  /// eviction included.
   std::optional<Error> Close();
 
  private:
@@ -132,17 +142,21 @@ class DefinitionStore {
   // All of these: mutex_ held.
   Definition* Intern(std::span<const char> image, std::span<Definition* const> inner, bool* shared);
   void CollectMissing(Definition* definition, std::vector<Definition*>* missing);
-  void Evict(Definition* definition);
-  Definition* LeastRecentlyUsed();
-  uint64_t TrimLocked(bool all);
+  void Evict(std::list<Variant>::iterator variant) noexcept;
+  /// Unless something needs it still.
+  void Drop(Definition* definition) noexcept;
+  void DropIfUnused(Family* family) noexcept;
+  uint64_t TrimLocked(bool all) noexcept;
 
   device::Driver* driver_;
   const Budget budget_;
   mutable std::mutex mutex_;
   std::unordered_map<std::string_view, std::unique_ptr<Family>> families_;      // by Family::name
   std::unordered_multimap<uint64_t, std::unique_ptr<Definition>> definitions_;  // by hash
+  std::list<Variant> variants_;  // least recently used first
   std::vector<Chunk> chunks_;
-  uint64_t clock_ = 0, bytes_ = 0, resident_bytes_ = 0, evicted_ = 0;
+  uint64_t bytes_ = 0, resident_bytes_ = 0, evicted_ = 0;
+  std::optional<Error> failed_free_;
 };
 
 }  // namespace precast::run

@@ -2,6 +2,7 @@
 #include "base/planted_fault.h"
 #include "base/tensor_access.h"
 #include "graph/validator.h"
+#include "run/graph_variation.h"
 #include "run/run_builder.h"
 
 #include <algorithm>
@@ -49,6 +50,8 @@ Task RunBuilder::SubmitGraph(GraphKey key, const GraphBody& body, std::string_vi
   CheckOpen();
   Family& family = FamilyOf(key, body, params);
   graph::TaskSpec spec;
+  spec.is_graph = true;
+  spec.key = family.name;
   spec.name = options.name;
   if (options.after.size() > 0 || options.when.get() != nullptr) [[unlikely]] {
     SetOptions(spec, options.name, options.after, options.when);
@@ -85,8 +88,7 @@ Task RunBuilder::SubmitGraph(GraphKey key, const GraphBody& body, std::string_vi
       args_.scalars_[bound - 1].looked_at = true;
     }
   }
-  graph::GraphSpec graph{definition, variant.definition->scratch_bytes, variant.slot_begin,
-                         family.name};
+  graph::GraphSpec graph{definition, variant.definition->scratch_bytes, variant.slot_begin};
   abi::TaskId id = graph_.SubmitGraph(spec, graph);
   ++figures_.replays;
   figures_.blocks += variant.definition->blocks;
@@ -132,7 +134,10 @@ RunBuilder::Family& RunBuilder::FamilyOf(GraphKey key, const GraphBody& body,
     return *(last_family_ = found->second.get());
   }
   std::unique_ptr<Family> made;
-  if (found == families_.end()) made = std::make_unique<Family>();
+  if (found == families_.end()) {
+    made = std::make_unique<Family>();
+    made->key = family_name_;
+  }
   Family& family = made ? *made : *found->second;
   claimed_.reserve(claimed_.size() + 1);
   run::Family* recorded = device_.definitions->Claim(family_name_, &claiming_);
@@ -143,9 +148,9 @@ RunBuilder::Family& RunBuilder::FamilyOf(GraphKey key, const GraphBody& body,
     for (std::vector<uint32_t>& layouts : family.layouts) layouts.clear();
     family.layouts.resize(claiming_.size());
     family.earlier = claiming_.size();
-    if (made) families_.emplace(recorded->name, std::move(made));
+    if (made) families_.emplace(family.key, std::move(made));
   } catch (...) {
-    device_.definitions->Release(claiming_);
+    device_.definitions->Release(recorded, claiming_);
     throw;
   }
   family.name = graph_.InternName(key.is_text() ? key.text() : std::string_view(NameOf(key)));
@@ -208,6 +213,17 @@ void RunBuilder::WithRecording(GraphKey key, const GraphBody& body, ArgList args
            "graph '{}': a tensor is 'no_dep' ('in', 'out', 'inout' and scalars are allowed)", name);
     }
   }
+  for (const Arg& out : args) {
+    if (out.is_scalar() || out.direction() != Direction::out) continue;
+    for (const Arg& other : args) {
+      if (&other == &out || other.is_scalar() || !graph_.Overlap(out.tensor(), other.tensor())) {
+        continue;
+      }
+      Fail(ErrorCode::mismatch,
+           "graph '{}': {}, which is 'out', shares bytes with {}; declare it 'inout'", name,
+           out.tensor().ToString(), other.tensor().ToString());
+    }
+  }
   if (depth_ >= kMaxDepth) {
     Fail(ErrorCode::invalid_argument,
          "graph '{}' stands in {} others, one in the next (at most {} allowed)", name, depth_,
@@ -233,10 +249,13 @@ void RunBuilder::WithRecording(GraphKey key, const GraphBody& body, ArgList args
   try {
     inner.BeginBody(name, signature, args);
     inner.Orchestrate([&](Orchestrator& o, const Args& a) { body.call(body.context, o, a); });
-    inner.CheckBody(signature);
+    inner.CheckBody();
   } catch (const Error& error) {
-    throw Error(error.code(), fmt::format("graph '{}': {}", name, error.message()),
-                error.location());
+    std::string graph = fmt::format("graph '{}': ", name);
+    if (error.message().starts_with(graph)) graph.clear();  // one that recurs
+    Error named(error.code(), graph + error.message(), error.location());
+    if (inner.fatal_ && !fatal_) fatal_ = named;  // catching it does not undo it
+    throw named;
   }
   std::vector<abi::Slot> slots(inner.graph_.slots());
   slots[0] = {0, inner.graph_.heap().peak_bytes()};
@@ -264,6 +283,9 @@ size_t RunBuilder::Record(Family& family, GraphKey key, const GraphBody& body, A
                     const Args::Scalar& scalar = body_->args_.scalars_[i];
                     if (scalar.looked_at) variant.specialized.push_back({i, scalar.bits});
                   }
+                  family.variants.reserve(family.variants.size() + 1);
+                  family.definitions.reserve(family.variants.size() + 1);
+                  family.layouts.reserve(family.variants.size() + 1);
                   bool shared = false;
                   family.variants.push_back(device_.definitions->Add(
                       family.family, std::move(variant), definition, body_->definitions_, &shared));
@@ -273,20 +295,14 @@ size_t RunBuilder::Record(Family& family, GraphKey key, const GraphBody& body, A
   family.definitions.push_back(kNoDefinition);
   family.layouts.emplace_back();
   ++figures_.variants;
-  if (family.variants.size() == kManyVariants + 1) {
-    const Variant& newest = *family.variants.back();
-    std::string scalars;
-    for (const run::Specialized& s : newest.specialized) scalars += fmt::format(" {}", s.scalar);
-    std::string ranges;
-    for (const Guard& guard : newest.guards) {
-      ranges += fmt::format(" {}[{} … {}]", guard.tensor, guard.offset,
-                            guard.offset + guard.bytes.size() - 1);
-    }
-    warnings_.push_back(fmt::format(
-        "graph '{}' has more than {} variants. Besides shapes they may differ by scalars ({} ) and "
-        "bytes of tensors ({} ) that its body looks at",
-        NameOf(key), kManyVariants, scalars.empty() ? " none" : scalars,
-        ranges.empty() ? " none" : ranges));
+  // Once a run, with the first that is too many.
+  uint64_t limit = device_.definitions->budget().family;
+  if (family.variants.size() == std::max<uint64_t>(limit, family.earlier) + 1) {
+    RunBuilder* run = this;
+    while (run->outer_ != nullptr) run = run->outer_;
+    run->warnings_.push_back(fmt::format(
+        "graph '{}' has {} variants (variant_limit is {}), which differ in {}", NameOf(key),
+        family.variants.size(), limit, run::DescribeVariation(family.variants)));
   }
   return family.variants.size() - 1;
 }
@@ -359,7 +375,6 @@ void RunBuilder::WarmUpGraph(graph::ImageMemory* image) {
 void RunBuilder::BeginBody(std::string_view name, const GraphSignature& signature, ArgList args) {
   graph_name_ = name;
   depth_ = outer_->depth_ + 1;
-  signature_ = &signature;
   program_ = outer_->program_;
   verify_replays_ = outer_->verify_replays_;
   fatal_.reset();
@@ -375,24 +390,13 @@ void RunBuilder::BeginBody(std::string_view name, const GraphSignature& signatur
         ReadOuter(buffer, offset, dtype, values, count);
       });
 
-  // A slot is one buffer. It is empty at first if nothing in it is read.
-  std::vector<bool> empty(signature.slots().size(), true);
-  std::vector<uint64_t> named(signature.slots().size(),
-                              0);  // bytes, those named twice counted twice
-  size_t tensor = 0;
-  for (const Arg& arg : args) {
-    if (arg.is_scalar()) continue;
-    uint32_t slot = signature.place(tensor).slot;
-    if (arg.direction() != Direction::out) empty[slot] = false;
-    named[slot] += static_cast<uint64_t>(arg.tensor().size()) * SizeOf(arg.dtype());
-    ++tensor;
-  }
-  for (size_t i = 0; i < signature.slots().size(); ++i) {
-    uint64_t bytes = signature.slots()[i].bytes;
-    uint32_t buffer =
-        graph_.AddBuffer(graph::Buffer::Kind::boundary, graph_.AddSlot(), 0, bytes, empty[i]);
-    if (empty[i] && named[i] < bytes) graph_.SetHoles(buffer, bytes - named[i]);
-  }
+  // What a slot holds is one buffer, but for `out` tensors: each has its own, empty at first.
+  constexpr uint32_t kNone = ~uint32_t{0};
+  std::vector<uint32_t> buffers(signature.slots().size(), kNone);
+  for (size_t i = 0; i < buffers.size(); ++i) graph_.AddSlot();
+  auto add = [&](uint32_t slot, uint64_t base, uint64_t bytes, bool empty) {
+    return graph_.AddBuffer(graph::Buffer::Kind::boundary, slot + 1, base, bytes, empty);
+  };
   boundary_.clear();
   args_.tensors_.clear();
   args_.scalars_.clear();
@@ -402,24 +406,34 @@ void RunBuilder::BeginBody(std::string_view name, const GraphSignature& signatur
           {arg.bits(), arg.dtype(), false, static_cast<uint32_t>(args_.scalars_.size() + 1)});
       continue;
     }
-    const GraphSignature::Place& place = signature.place(boundary_.size());
-    args_.tensors_.push_back(graph_.MakeTensor(arg.tensor(), place.slot, place.offset,
-                                               arg.direction() == Direction::in));
+    const Tensor& tensor = arg.tensor();
+    const auto [slot, offset] = signature.place(boundary_.size());
+    if (arg.direction() == Direction::out) {
+      uint64_t extent = tensor.extent_bytes();
+      uint32_t buffer = add(slot, offset, extent, true);
+      graph_.SetUnused(buffer,
+                       extent - static_cast<uint64_t>(tensor.size()) * SizeOf(tensor.dtype()));
+      args_.tensors_.push_back(graph_.MakeTensor(tensor, buffer, 0, false));
+    } else {
+      uint32_t& buffer = buffers[slot];
+      if (buffer == kNone) buffer = add(slot, 0, signature.slots()[slot].bytes, false);
+      args_.tensors_.push_back(
+          graph_.MakeTensor(tensor, buffer, offset, arg.direction() == Direction::in));
+    }
     graph_.Intern(args_.tensors_.back());
-    boundary_.push_back(arg.tensor());
+    boundary_.push_back(tensor);
   }
 }
 
 /// After the body has returned.
-void RunBuilder::CheckBody(const GraphSignature& signature) const {
-  for (uint32_t slot = 0; slot < signature.slots().size(); ++slot) {
-    const graph::Buffer& buffer = graph_.buffer(slot);
+void RunBuilder::CheckBody() const {
+  for (size_t i = 0; i < args_.tensors_.size(); ++i) {
+    const graph::Buffer& buffer = graph_.buffer(TensorAccess::Buffer(args_.tensors_[i]));
     if (!buffer.is(graph::Buffer::kHasGaps)) continue;
-    uint32_t tensor = signature.slots()[slot].first_tensor;
     Fail(ErrorCode::mismatch,
          "its body does not write all of tensor {} ({}), which is 'out'; declare it 'inout' if the "
          "rest is to stay",
-         tensor, boundary_[tensor].ToString());
+         i, boundary_[i].ToString());
   }
 }
 
@@ -428,12 +442,12 @@ void RunBuilder::ReadOuter(uint32_t buffer, uint64_t offset, DType dtype, void* 
                            int64_t count) {
   uint64_t bytes = static_cast<uint64_t>(count) * SizeOf(dtype);
   for (uint32_t t = 0; t < boundary_.size(); ++t) {
-    const GraphSignature::Place& place = signature_->place(t);
-    if (place.slot != buffer || offset < place.offset ||
-        offset + bytes > place.offset + boundary_[t].extent_bytes()) {
+    uint64_t begin = TensorAccess::Offset(args_.tensors_[t]);
+    if (TensorAccess::Buffer(args_.tensors_[t]) != buffer || offset < begin ||
+        offset + bytes > begin + boundary_[t].extent_bytes()) {
       continue;
     }
-    uint64_t inside = offset - place.offset;
+    uint64_t inside = offset - begin;
     outer_->ReadBoundary(boundary_[t], inside, dtype, values, count);
     const std::byte* read = static_cast<const std::byte*>(values);
     // Ranges that continue the last one are one guard; what it covers needs none.
@@ -449,7 +463,7 @@ void RunBuilder::ReadOuter(uint32_t buffer, uint64_t offset, DType dtype, void* 
     guards_.push_back({t, inside, {read, read + bytes}});
     return;
   }
-  Fail(ErrorCode::internal, "bytes {} … {} of slot {} are of no boundary tensor", offset,
+  Fail(ErrorCode::internal, "bytes {} … {} of buffer {} are of no boundary tensor", offset,
        offset + bytes - 1, buffer);
 }
 
@@ -467,11 +481,12 @@ uint64_t RunBuilder::UploadDefinitions(device::PinnedArena& arena) {
 void RunBuilder::EndGraphs() {
   last_family_ = nullptr;
   for (Family* family : claimed_) {
-    device_.definitions->Release(family->variants);
+    device_.definitions->Release(family->family, family->variants);
     family->variants.clear();
     family->claimed = false;
   }
   claimed_.clear();
+  if (families_.size() > kKeptFamilies) families_.clear();
   definitions_.clear();
 }
 

@@ -3,6 +3,8 @@
 #include "base/planted_fault.h"
 #include "base/tensor_access.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <numeric>
@@ -38,6 +40,24 @@ GraphSignature::GraphSignature(ArgList args) {
         {TensorAccess::Buffer(tensor), TensorAccess::Offset(tensor), tensor.extent_bytes()});
   }
   MakePlaces(positions, &order_, &places_, &slots_);
+}
+
+std::vector<std::string> GraphSignature::Differences(const GraphSignature& other) const {
+  if (directions_ != other.directions_ || scalars_ != other.scalars_) {
+    return {"number, directions or types of arguments"};
+  }
+  std::vector<std::string> result;
+  for (size_t i = 0; i < tensors_.size(); ++i) {
+    if (tensors_[i] == other.tensors_[i]) continue;
+    result.push_back(fmt::format("the {} of tensor {}",
+                                 tensors_[i].dtype == other.tensors_[i].dtype ? "shape" : "dtype",
+                                 i));
+  }
+  // Shapes decide about places, too.
+  if (result.empty() && (places_ != other.places_ || slots_ != other.slots_)) {
+    result.push_back("how tensors overlap");
+  }
+  return result;
 }
 
 void GraphSignature::MakePlaces(std::span<const Position> positions, std::vector<uint32_t>* order,

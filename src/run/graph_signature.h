@@ -17,6 +17,7 @@
 #include <compare>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace precast::run {
@@ -34,6 +35,8 @@ class GraphSignature {
                std::vector<uint32_t>* known) const;
 
   bool operator==(const GraphSignature& other) const = default;
+  /// What differs, for messages: "the shape of tensor 0".
+  std::vector<std::string> Differences(const GraphSignature& other) const;
 
   size_t tensors() const { return tensors_.size(); }
   size_t scalars() const { return scalars_.size(); }

@@ -244,14 +244,17 @@ void HostAccess::Get(const Tensor& tensor, std::span<const int64_t> index, DType
   const graph::Buffer& buffer = graph_->buffer(range.buffer);
   if (buffer.kind == Builder::BufferKind::created) {
     FailAccess(range,
-               "it lives in the graph heap of this run; no value exists before the run executes. "
-               "Have a task write it to an argument, and read that in a later run");
+               fmt::format("it lives in the graph heap of this {}; no value exists before the run "
+                           "executes. Have a task write it to an argument, and read that in a "
+                           "later run",
+                           graph_->subject()));
   }
   if (buffer.is(graph::Buffer::kModified)) {
     if (abi::TaskId writer = graph_->FindWriter(Part(range))) {
       FailAccess(range,
-                 "of this run writes it and has not run; read it before that submit, or in a later "
-                 "run",
+                 fmt::format("of this {} writes it and has not run; read it before that submit, or "
+                             "in a later run",
+                             graph_->subject()),
                  writer);
     }
   }

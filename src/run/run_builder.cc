@@ -36,11 +36,10 @@ RunBuilder::RunBuilder(const RunDevice& device, RunBuilder* outer)
     self.data = reinterpret_cast<char*>(body_memory_.data());
     self.capacity = body_memory_.size() * sizeof(uint64_t);
   };
+  graph_.set_subject(outer_ == nullptr ? "run" : "graph");
   graph_.set_import([this](const Tensor& tensor) -> Tensor {
-    if (outer_ == nullptr) return access_.Import(tensor, false);
-    Fail(ErrorCode::mismatch,
-         "{} is not on the boundary of graph '{}': pass it to submit_graph as an argument",
-         tensor.ToString(), graph_name_);
+    if (outer_ != nullptr) FailForeign(tensor);
+    return access_.Import(tensor, false);
   });
   graph_.set_kernel_name([this](const graph::TaskSpec& spec) {
     if (spec.mix != nullptr) {
@@ -148,21 +147,21 @@ void RunBuilder::Release() {
 void RunBuilder::Orchestrate(const Orchestration& orchestration) {
   if (!orchestration) Fail(ErrorCode::invalid_argument, "the run has no orchestration");
   struct Open {
-    bool& flag;
-    run::HostAccess& access;
-    Open(bool& target, run::HostAccess& host) : flag(target), access(host) { flag = true; }
+    RunBuilder& builder;
+    explicit Open(RunBuilder& opened) : builder(opened) { builder.open_ = true; }
     ~Open() {
-      flag = false;
-      access.EndBind();
+      builder.open_ = false;
+      builder.args_.serial_ = 0;
+      builder.access_.EndBind();
     }
-  } open(open_, access_);
+  } open(*this);
   uint32_t scope = graph_.OpenScope();
   try {
     orchestration(orchestrator_, args_);
   } catch (const ReportedFatal&) {
   } catch (const std::bad_alloc&) {
     if (!fatal_) {
-      Fail(ErrorCode::out_of_memory, "the host ran out of memory during the orchestration");
+      Fail(ErrorCode::out_of_memory, "the host ran out of memory during {}", Caller());
     }
   } catch (const Error& error) {
     if (!fatal_) {
@@ -170,15 +169,25 @@ void RunBuilder::Orchestrate(const Orchestration& orchestration) {
                                              : Error(ErrorCode::orchestration, error.message());
     }
   } catch (...) {
-    if (!fatal_) throw CurrentError(ErrorCode::orchestration, "the orchestration threw: ");
+    if (!fatal_) throw CurrentError(ErrorCode::orchestration, fmt::format("{} threw: ", Caller()));
   }
   if (fatal_) throw Error(*fatal_);
   if (!graph_.CloseScope(scope)) {
-    Fail(ErrorCode::orchestration, "the orchestration returned with a scope still open");
+    Fail(ErrorCode::orchestration, "{} returned with a scope still open", Caller());
   }
   if (graph_.statistics().tasks == 0 && !access_.changed()) {
-    Fail(ErrorCode::orchestration, "the orchestration submitted no task (at least 1 needed)");
+    Fail(ErrorCode::orchestration, "{} submitted no task (at least 1 needed)", Caller());
   }
+}
+
+const char* RunBuilder::Caller() const {
+  return outer_ == nullptr ? "the orchestration" : "its body";
+}
+
+void RunBuilder::FailForeign(const Tensor& tensor) const {
+  Fail(ErrorCode::mismatch,
+       "{} is not on the boundary of graph '{}': pass it to submit_graph as an argument",
+       tensor.ToString(), graph_name_);
 }
 
 void RunBuilder::FailClosed() const {
@@ -189,14 +198,14 @@ void RunBuilder::FailClosed() const {
         "it was given",
         body_->graph_name_);
   }
-  Fail(ErrorCode::stale, "the orchestrator was used after its orchestration had returned");
+  Fail(ErrorCode::stale, "the orchestrator was used after {} had returned", Caller());
 }
 
 void RunBuilder::ReportFatal(int code, std::string_view message) {
   CheckOpen();
   if (!fatal_) {
     fatal_.emplace(ErrorCode::fatal,
-                   fmt::format("the orchestration reported fatal error {}: {}", code, message));
+                   fmt::format("{} reported fatal error {}: {}", Caller(), code, message));
   }
   throw ReportedFatal();
 }
@@ -241,9 +250,10 @@ void RunBuilder::SetOptions(graph::TaskSpec& spec, std::string_view name, TaskLi
   for (const Task& task : after) {
     if (task.serial_ != graph_.serial() || !graph_.IsTask(task.id_)) {
       Fail(ErrorCode::stale, "{}: after: entry {} {}", graph_.Prefix(spec), after_.size(),
-           task.serial_ == 0 ? std::string("is a default-constructed Task")
-                             : fmt::format("is a task of another run (serial {}, this run is {})",
-                                           task.serial_, graph_.serial()));
+           task.serial_ == 0
+               ? std::string("is a default-constructed Task")
+               : fmt::format("is a task of another run or graph (serial {}, this {} is {})",
+                             task.serial_, graph_.subject(), graph_.serial()));
     }
     after_.push_back(task.id_);
   }
@@ -321,6 +331,7 @@ void RunBuilder::CloseScope(uint32_t depth) {
 void RunBuilder::Get(const Tensor& tensor, std::span<const int64_t> index, DType dtype,
                      void* values, int64_t count) {
   CheckOpen();
+  if (outer_ != nullptr && tensor.kind() == Tensor::Kind::device) FailForeign(tensor);
   access_.Get(tensor, index, dtype, values, count);
 }
 
@@ -346,15 +357,11 @@ Predicate when(const Tensor& tensor, std::initializer_list<int64_t> index, Compa
 }
 
 void Args::FailTensor(size_t i) const {
-  Fail(ErrorCode::out_of_range, "tensor argument {} of a run with {}", i, tensors_.size());
+  Fail(ErrorCode::out_of_range, "tensor argument {} of {}", i, tensors_.size());
 }
 
 uint64_t Args::ScalarBits(size_t i, DType dtype) const {
   CheckScalar(i, dtype);
-  if (serial_ == 0) {
-    Fail(ErrorCode::stale, "scalar argument {} of a run, looked at in the body of a graph: pass it",
-         i);
-  }
   scalars_[i].looked_at = true;
   return scalars_[i].bits;
 }
@@ -368,7 +375,13 @@ void Args::CheckSerial(uint32_t serial) const {
 
 void Args::CheckScalar(size_t i, DType dtype) const {
   if (i >= scalars_.size()) {
-    Fail(ErrorCode::out_of_range, "scalar argument {} of a run with {}", i, scalars_.size());
+    Fail(ErrorCode::out_of_range, "scalar argument {} of {}", i, scalars_.size());
+  }
+  if (serial_ == 0) {
+    Fail(ErrorCode::stale,
+         "scalar argument {} of a run or graph that is not the one being built; pass it to "
+         "submit_graph",
+         i);
   }
   if (scalars_[i].dtype != dtype) {
     Fail(ErrorCode::mismatch, "scalar argument {} asked for as {}, it was passed as {}", i,

@@ -113,6 +113,10 @@ class RunBuilder {
       FailClosed();
   }
   [[noreturn]] void FailClosed() const;
+  /// Who uses the orchestrator, in messages.
+  const char* Caller() const;
+  /// A device tensor in a body.
+  [[noreturn]] void FailForeign(const Tensor& tensor) const;
   void SetOptions(graph::TaskSpec& spec, std::string_view name, TaskList after, PredicateRef when);
   void ImportArguments(ArgList args);
   uint32_t KernelIndex(const Kernel& kernel) {
@@ -150,6 +154,7 @@ class RunBuilder {
 
   // Recorded graphs (graph_recorder.cc). The body of one is built by a builder of its own, `body_`.
   struct Family {  // what this run uses of it, if it is claimed
+    std::string key;
     run::Family* family = nullptr;
     bool claimed = false;
     std::vector<const run::Variant*> variants;
@@ -160,7 +165,6 @@ class RunBuilder {
   };
   static constexpr uint32_t kNoDefinition = ~uint32_t{0};
   static constexpr size_t kMaxDepth = 64;
-  static constexpr size_t kManyVariants = 64;
 
   RunBuilder(const RunDevice& device, RunBuilder* outer);
   void WarmUpGraph(graph::ImageMemory* image);
@@ -173,7 +177,7 @@ class RunBuilder {
   template <typename Use>
   void WithRecording(GraphKey key, const GraphBody& body, ArgList args, Use&& use);
   void BeginBody(std::string_view name, const run::GraphSignature& signature, ArgList args);
-  void CheckBody(const run::GraphSignature& signature) const;
+  void CheckBody() const;
   void ReadOuter(uint32_t buffer, uint64_t offset, DType dtype, void* values, int64_t count);
   void ReadBoundary(const Tensor& tensor, uint64_t offset, DType dtype, void* values,
                     int64_t count);
@@ -184,13 +188,14 @@ class RunBuilder {
   size_t depth_ = 0;
   std::string graph_name_;  // of the body under record here, for messages
   bool verify_replays_ = false;
-  bool recording_ = false;  // a body of this builder's is called right now
-  const run::GraphSignature* signature_ = nullptr;
+  bool recording_ = false;        // a body of this builder's is called right now
   std::vector<Tensor> boundary_;  // of the outer builder, by number
   std::vector<run::Guard> guards_;
   graph::ImageMemory body_image_;  // of the body that is recorded here, in body_memory_
   std::vector<uint64_t> body_memory_;
-  // By the family's name. They stay from run to run, so that a warm one finds its tables.
+  // By Family::key. They stay from run to run, so that a warm one finds its tables, unless there
+  // are too many.
+  static constexpr size_t kKeptFamilies = 1024;
   std::unordered_map<std::string_view, std::unique_ptr<Family>> families_;
   std::vector<Family*> claimed_;
   std::vector<const run::Variant*> claiming_;  // scratch

@@ -62,7 +62,8 @@ constexpr uint64_t kSubmissions = 6;
 
 /// A worker on a driver that can be made to fail.
 struct GraphWorker {
-  explicit GraphWorker(UploadMode upload = UploadMode::one, uint64_t shift = 0) {
+  explicit GraphWorker(UploadMode upload = UploadMode::one, uint64_t shift = 0,
+                       uint64_t definition_budget = 1 << 20) {
     auto real = std::make_unique<sim::SimDriver>(sim::A2a3Profile(), 1);
     sim = real.get();
     auto faulty = std::make_unique<FaultyDriver>(std::move(real));
@@ -75,9 +76,12 @@ struct GraphWorker {
       }
       closed = true;
     });
-    worker = std::make_unique<WorkerImpl>(
-        WorkerOptions{.platform = "a2a3sim", .threads = 1, .upload = upload, .log_level = "off"},
-        std::move(faulty));
+    worker = std::make_unique<WorkerImpl>(WorkerOptions{.platform = "a2a3sim",
+                                                        .threads = 1,
+                                                        .definition_budget = definition_budget,
+                                                        .upload = upload,
+                                                        .log_level = "off"},
+                                          std::move(faulty));
   }
   ~GraphWorker() {
     worker.reset();
@@ -135,6 +139,18 @@ TEST_P(GraphFaultTest, AnyDriverCallMayFailAndTheNextRunIsRight) {
       EXPECT_EQ(setup.sim->held().allocations, 2u) << "definitions, and the context's block";
     }
     EXPECT_GT(failures, 8);
+  }
+}
+
+// The run is over then, and its results are in place.
+TEST_P(GraphFaultTest, AFailureToGiveBackWhatIsEvictedEndsNoRun) {
+  bool struck = true;
+  for (uint64_t n = 1; struck; ++n) {
+    SCOPED_TRACE("free " + std::to_string(n));
+    GraphWorker setup(GetParam(), 0, 0);
+    setup.driver->FailNth(n, ErrorCode::io, {Call::free});
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(setup.Run().graph.definitions_recorded, 2u);
+    struck = setup.driver->struck();
   }
 }
 

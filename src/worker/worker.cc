@@ -48,7 +48,8 @@ WorkerImpl::WorkerImpl(WorkerOptions options, std::unique_ptr<device::Driver> dr
       memory_(
           std::make_unique<device::DeviceMemory>(driver_.get(), options_.host_view_budget, &log_)),
       kernels_(driver_.get(), std::string(platforms::BaseName(options_.platform))),
-      definitions_(driver_.get(), {options_.max_definitions, options_.definition_budget}),
+      definitions_(driver_.get(),
+                   {options_.max_definitions, options_.definition_budget, options_.variant_limit}),
       next_serial_(std::random_device()()) {
   device::Properties properties = driver_->properties();
   assumed_ = properties.assumed;

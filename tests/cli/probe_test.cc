@@ -71,6 +71,7 @@ TEST(Probe, MistakesAreExplained) {
   EXPECT_THAT(outcome.err, HasSubstr("unknown platform 'a9'"));
   EXPECT_THAT(outcome.err, HasSubstr("See precast probe --help"));
   EXPECT_EQ(Precast({"probe", "--budget-us", "-1"}).exit_code, 2);
+  EXPECT_EQ(Precast({"probe", "--budget-us", "nan"}).exit_code, 2);
 }
 
 }  // namespace

@@ -226,8 +226,24 @@ TEST(Run, ALayerIsRecordedOnceAndSubmittedFortyTimes) {
   }
 }
 
-TEST(Run, WhatCannotBeExecutedSaysWhatCan) {
+TEST(Run, TheScaleFollowsWhatIsComputed) {
   Outcome outcome = Precast({"run", "qwen3_14b_decode"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("small sizes"));
+  EXPECT_THAT(outcome.out, HasSubstr("golden: pass"));
+  outcome = Precast({"run", "qwen3_14b_decode", "--skip-device-run"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("real sizes"));
+}
+
+TEST(Run, TooManyVariantsWarn) {
+  Outcome outcome = Precast({"run", "qwen3", "--tokens", "40", "--variant-limit", "1"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(Precast({"run", "qwen3", "--variant-limit", "0"}).exit_code, 2);
+}
+
+TEST(Run, WhatCannotBeExecutedSaysWhatCan) {
+  Outcome outcome = Precast({"run", "qwen3_14b_decode", "--scale", "full"});
   EXPECT_EQ(outcome.exit_code, 2);
   for (const char* part : {"26.4 GB", "--skip-device-run", "kernels=empty", "scale=small"}) {
     EXPECT_THAT(outcome.err, HasSubstr(part));
