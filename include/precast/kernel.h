@@ -70,6 +70,8 @@ struct ResolvedTensor {
   bool contiguous;
 };
 
+struct KernelContextAccess;
+
 [[noreturn]] void FailIndex(int64_t index, int64_t size);
 [[noreturn]] void FailIndexAt(int axis, int64_t index, int64_t extent);
 [[noreturn]] void FailRank(size_t found, uint32_t rank);
@@ -195,6 +197,7 @@ class KernelContext {
       : instance_(instance), task_(task), block_(block), blocks_(blocks), sub_block_(sub_block) {}
 
  private:
+  friend struct detail::KernelContextAccess;
   detail::ResolvedTensor Resolve(size_t i, DType dtype, bool writable) const;
   uint64_t ScalarBits(size_t i, DType dtype) const;
   int64_t Split(int64_t n, uint32_t block) const {

@@ -4,7 +4,10 @@
 #include "base/terminal.h"
 #include "cli/ab_command.h"
 #include "cli/bench_command.h"
+#include "cli/dump_command.h"
+#include "cli/explain_command.h"
 #include "cli/fuzz_command.h"
+#include "cli/graph_command.h"
 #include "cli/list_command.h"
 #include "cli/names.h"
 #include "cli/output.h"
@@ -139,6 +142,9 @@ int Dispatch(const std::vector<std::string>& args, const Programs& programs, Out
   std::vector<std::unique_ptr<Command>> commands;
   commands.push_back(std::make_unique<RunCommand>(programs));
   commands.push_back(std::make_unique<ListCommand>(programs));
+  commands.push_back(std::make_unique<GraphCommand>(programs));
+  commands.push_back(std::make_unique<ExplainCommand>(programs));
+  commands.push_back(std::make_unique<DumpCommand>(programs));
   commands.push_back(std::make_unique<AbCommand>());
   commands.push_back(std::make_unique<ProbeCommand>());
   commands.push_back(std::make_unique<BenchCommand>());

@@ -16,6 +16,10 @@
 #include <string_view>
 #include <vector>
 
+namespace precast::sched {
+class TaskObserver;
+}
+
 namespace precast::device {
 
 using Address = uint64_t;
@@ -56,6 +60,10 @@ struct Launch {
   bool reverse_blocks = false;
   bool poison_outputs = false;
   bool measure_kernels = false;
+  /// Sees every call of a kernel; null: nobody does. It stays until the launch has been collected,
+  /// and no kernel is loaded meanwhile. A device whose kernels are no functions of the host does
+  /// not call it.
+  sched::TaskObserver* observer = nullptr;
 };
 
 /// Names a launch; launches of one device execute in the order of their tickets.

@@ -285,6 +285,7 @@ void RunState::Bind(const Orchestration& orchestration, ArgList args, const Prog
   launch.reverse_blocks = parameters_.options.reverse_blocks;
   launch.poison_outputs = parameters_.options.poison_outputs;
   launch.measure_kernels = parameters_.options.measure_kernels;
+  launch.observer = parameters_.observer;
   std::lock_guard lock(owner_->launch_mutex());
   ticket_ = driver.Execute(launch);
   report_[Phase::execute].modelled_ps += Now().modelled_ps - since.modelled_ps;

@@ -83,6 +83,7 @@ struct RunParameters {
   UploadMode upload = UploadMode::one;
   std::string_view assumed;                   // as in the report
   const run::Inspector* inspector = nullptr;  // null: nobody looks
+  sched::TaskObserver* observer = nullptr;    // the same
   RunOptions options;
 };
 

@@ -33,6 +33,18 @@ class KernelTable {
     }
   }
 
+  /// Calls visit(index, kernel) for all that were loaded; none is being loaded.
+  template <typename Visit>
+  void ForEach(Visit&& visit) const {
+    for (uint32_t i = 0; i < kCapacity; ++i) {
+      if (!pages_[i / kPage]) {
+        i += kPage - 1;
+      } else if ((*this)[i].function != nullptr) {
+        visit(i, (*this)[i]);
+      }
+    }
+  }
+
   const Kernel& operator[](uint32_t index) const { return pages_[index / kPage][index % kPage]; }
 
  private:

@@ -50,7 +50,7 @@ struct GraphTensor {
     scratch,   ///< of the instance that a graph task makes
   };
   Kind kind = Kind::created;
-  uint32_t index = 0;  ///< among those of its kind; of a scratch: its task
+  uint32_t index = 0;  ///< among those of its kind; of a scratch: the last task that uses it
   uint32_t slot = 0;
   uint64_t base = 0;  ///< bytes, in the slot
   uint64_t bytes = 0;
@@ -80,9 +80,10 @@ struct GraphTask {
   uint32_t scope = 0;                           ///< into TaskGraph::outer_scope
   uint32_t scalars = 0;                         ///< how many
   uint32_t predicate = kNone;                   ///< into TaskGraph::predicates
-  uint32_t scratch = kNone;                     ///< of a graph task: into TaskGraph::tensors
-  uint32_t arguments = 0, producers = 0, consumers = 0,
-           after = 0;  ///< see the functions of TaskGraph
+  /// Of a graph task, into TaskGraph::tensors; kNone where a later graph task uses the same one.
+  uint32_t scratch = kNone;
+  // Where its ranges begin; see the functions of TaskGraph.
+  uint32_t arguments = 0, producers = 0, consumers = 0, after = 0;
 
   bool is_graph() const { return definition != kNone; }
 };

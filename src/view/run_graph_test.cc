@@ -1,5 +1,7 @@
 #include "view/run_graph.h"
 
+#include "view/graph_of_test.h"
+
 #include <precast/precast.h>
 
 #include <gmock/gmock.h>
@@ -15,20 +17,6 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 using Kind = EdgeReason::Kind;
-
-PRECAST_KERNEL(nothing, Core::vector)(const KernelContext&) {}
-PRECAST_KERNEL(matmul, Core::cube)(const KernelContext&) {}
-
-/// The graph of a run with host arguments x and y of 64 floats, not executed.
-template <typename Build>
-RunGraph GraphOf(Build build, Bytes heap = Bytes{1} << 20) {
-  Worker worker({.threads = 1, .heap = heap});
-  std::optional<RunGraph> graph;
-  CaptureRuns(worker, [&](RunGraph captured) { graph = std::move(captured); });
-  std::array<float, 64> x{}, y{};
-  worker.run(build, {inout(x), inout(y)}, {.skip_device_run = true});
-  return *graph;
-}
 
 std::vector<Kind> KindsOf(const TaskGraph& graph, uint32_t producer, uint32_t consumer) {
   std::vector<Kind> kinds;

@@ -198,6 +198,7 @@ std::unique_ptr<RunState> WorkerImpl::Launch(const Orchestration& orchestration,
   parameters.host_views = options.host_views.value_or(options_.host_views);
   parameters.upload = options.upload.value_or(options_.upload);
   if (inspector_) parameters.inspector = &inspector_;
+  parameters.observer = observer_;
   parameters.options = options;
   driver_->Prepare({.threads = parameters.threads,
                     .kernel_timeout = parameters.kernel_timeout,

@@ -49,6 +49,8 @@ class WorkerImpl final : public ContextOwner {
 
   /// Shows it every run from now on; null: none. Not while a run is being bound.
   void set_inspector(run::Inspector inspector) { inspector_ = std::move(inspector); }
+  /// The same for the calls of kernels; it outlives the runs. One run at a time then.
+  void set_observer(sched::TaskObserver* observer) { observer_ = observer; }
   device::Driver& driver() { return *driver_; }
   device::DeviceMemory& memory() { return *memory_; }
   WorkerProperties properties();
@@ -84,6 +86,7 @@ class WorkerImpl final : public ContextOwner {
   run::KernelRegistry kernels_;
   run::DefinitionStore definitions_;
   run::Inspector inspector_;
+  sched::TaskObserver* observer_ = nullptr;
   std::string_view assumed_;  // costs, see device::Properties
   std::atomic<uint32_t> next_serial_;
   std::mutex launch_mutex_;

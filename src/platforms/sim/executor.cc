@@ -4,6 +4,7 @@
 #include "sched/host_sync.h"
 #include "sched/kernel_table.h"
 #include "sched/oracle.h"
+#include "sched/task_observer.h"
 
 #include <algorithm>
 #include <condition_variable>
@@ -36,6 +37,7 @@ struct Run : GraphRun {
 
   device::Launch launch;
   device::Ticket ticket;
+  std::unique_ptr<sched::ObservedKernels> observed;  // its kernels, when somebody observes them
   enum { kQueued, kRunning, kEnded } state = kQueued;
   device::Outcome outcome;
 };
@@ -197,8 +199,14 @@ device::Ticket Executor::Impl::Execute(const device::Launch& launch) {
   }
   EnsureLanes(own_threads ? threads : threads - 1, own_threads ? 1 : 0);
   if (watched && !watchdog_.joinable()) StartWatchdog();
+  std::unique_ptr<sched::ObservedKernels> observed;
+  if (launch.observer != nullptr) {
+    observed = std::make_unique<sched::ObservedKernels>(kernels_, launch.observer);
+  }
+  const sched::KernelTable& kernels = observed ? *observed : kernels_;
   runs_.push_back(std::make_unique<Run>(launch, next_ticket_,
-                                        sched::Instance(image, kernels_, memory_), crew_, limits));
+                                        sched::Instance(image, kernels, memory_), crew_, limits));
+  runs_.back()->observed = std::move(observed);
   runs_.back()->launch.caller_waits = !own_threads;
   device::Ticket ticket = next_ticket_++;
   if (running_ == nullptr) BeginNextOnPool();
