@@ -112,7 +112,7 @@ TEST(RunModelTest, WithoutACostCountsTheBytesOfTensors) {
 TEST(RunModelTest, PredicatesAreTakenToHold) {
   RunModel model = ModelOf([](Orchestrator& o, const Args& args) {
     Tensor flag = o.alloc({1}, DType::i32, 1.0);
-    o.submit(declared, {in(args.tensor(0))}, {.predicate = when(flag, {0}, Compare::equal, 0)});
+    o.submit(declared, {in(args.tensor(0))}, {.when = when(flag, {0}, Compare::equal, 0)});
   });
   EXPECT_EQ(model.predicated, 1);
   EXPECT_THAT(CostsOf(model, 1), ElementsAre(Cost(256, 192)));
