@@ -5,7 +5,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <unordered_map>
+#include <array>
+#include <map>
 #include <utility>
 
 namespace precast::view {
@@ -20,16 +21,17 @@ std::string Percent(double share) { return fmt::format("{:.0f} %", 100 * share);
 
 /// Which group each task of the model belongs to, or kNothing.
 std::vector<uint32_t> AddGroups(const RunModel& model, Report* report) {
-  std::unordered_map<std::string, uint32_t> known;
+  std::map<std::array<uint32_t, 4>, uint32_t> known;  // by name and kernels
   std::vector<uint32_t> group_of(model.graph.tasks(), kNothing);
   for (uint32_t task = 0; task < model.graph.tasks(); ++task) {
     std::span<const ModelGraph::Part> parts = model.graph.parts(task);
     if (parts.empty()) continue;
-    std::string kernel = KernelName(model.run, model.task(task));
-    auto [found, fresh] = known.try_emplace(fmt::format("{}\n{}", model.name(task), kernel),
-                                            static_cast<uint32_t>(report->groups.size()));
+    const GraphTask& what = model.task(task);
+    auto [found, fresh] =
+        known.try_emplace({what.name, what.kernels[0], what.kernels[1], what.kernels[2]},
+                          static_cast<uint32_t>(report->groups.size()));
     if (fresh) {
-      report->groups.push_back({.name = model.name(task), .kernel = kernel});
+      report->groups.push_back({.name = model.name(task), .kernel = KernelName(model.run, what)});
       for (const ModelGraph::Part& part : parts) report->groups.back().cores.push_back(part.core);
     }
     group_of[task] = found->second;
