@@ -63,7 +63,7 @@ void RunCommand::Declare(CLI::App& app, const std::vector<std::string>& args) {
   AddChoice(app, "--upload", upload_, {"one", "per-submission"}, "How graphs reach the device:");
   app.add_flag("--oracle", oracle_, "Run tasks one by one in the order of submission");
   AddChoice(app, "--timeline", timeline_, {"none", "model"},
-            "Model when the chip would run each block, and execute nothing:");
+            "Model the chip's timeline, execute nothing:");
   app.add_option("--timeline-out", timeline_out_, "Write that as a trace for ui.perfetto.dev")
       ->type_name("FILE");
   AddChoice(app, "--log-level", log_level_, {"trace", "debug", "info", "warn", "error", "off"},
