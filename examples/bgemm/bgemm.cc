@@ -30,9 +30,14 @@ void Multiply(const KernelContext& k, bool add) {
                 size(a.shape(1)), add);
 }
 
-PRECAST_KERNEL(multiply, Core::cube)(const KernelContext& k) { Multiply(k, false); }
+/// Two operations for each element of the product and of the sums that lead to it.
+KernelCost MultiplyCost(const CostContext& c) { return {c.bytes(), 2 * c.size(2) * c.shape(0, 1)}; }
 
-PRECAST_KERNEL(multiply_add, Core::cube)(const KernelContext& k) { Multiply(k, true); }
+PRECAST_KERNEL(multiply, Core::cube, MultiplyCost)(const KernelContext& k) { Multiply(k, false); }
+
+PRECAST_KERNEL(multiply_add, Core::cube, MultiplyCost)(const KernelContext& k) {
+  Multiply(k, true);
+}
 
 void Bgemm(Orchestrator& o, const Args& args) {
   const Tensor &a = args.tensor(0), &b = args.tensor(1), &c = args.tensor(2);

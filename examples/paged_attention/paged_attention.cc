@@ -67,8 +67,18 @@ void Multiply(Product::Matrix<const float> a, Product::Matrix<const float> b,
                 add);
 }
 
+// Costs. Every byte of the tensors is moved once; what is counted is on their elements.
+KernelCost ScoresCost(const CostContext& c) { return {c.bytes(), 2 * c.size(2) * c.shape(0, 1)}; }
+/// Scale, maximum, difference, exponential, sum.
+KernelCost SoftmaxCost(const CostContext& c) { return {c.bytes(), 5 * c.size(0)}; }
+KernelCost ValuesCost(const CostContext& c) { return {c.bytes(), 2 * c.size(0) * c.shape(1, 1)}; }
+KernelCost CopyCost(const CostContext& c) { return {c.bytes(), 0}; }
+/// Two products and a sum for each output, and eight operations for the factors of a head.
+KernelCost JoinCost(const CostContext& c) { return {c.bytes(), 3 * c.size(2) + 8 * c.size(0)}; }
+KernelCost NormaliseCost(const CostContext& c) { return {c.bytes(), c.size(2)}; }
+
 /// scores[head, token] = query[head] . key[token]
-PRECAST_KERNEL(scores_of_block, Core::cube)(const KernelContext& k) {
+PRECAST_KERNEL(scores_of_block, Core::cube, ScoresCost)(const KernelContext& k) {
   auto query = k.tensor<const bf16>(0), keys = k.tensor<const bf16>(1);
   auto scores = k.tensor<float>(2);
   int64_t heads = query.shape(0), dim = query.shape(1), tokens = keys.shape(0);
@@ -135,7 +145,7 @@ struct SoftmaxBody {
 };
 
 /// weights = exp(scale scores - top), with each head's maximum `top` and the sum of its weights.
-PRECAST_KERNEL(softmax_of_block, Core::vector)(const KernelContext& k) {
+PRECAST_KERNEL(softmax_of_block, Core::vector, SoftmaxCost)(const KernelContext& k) {
   auto scores = k.tensor<const float>(0);
   auto weights = k.tensor<float>(1), top = k.tensor<float>(2), sum = k.tensor<float>(3);
   float scale = k.scalar<float>(0);
@@ -148,7 +158,7 @@ PRECAST_KERNEL(softmax_of_block, Core::vector)(const KernelContext& k) {
 }
 
 /// outputs[head] = the sum over tokens of weights[head, token] value[token]
-PRECAST_KERNEL(values_of_block, Core::cube)(const KernelContext& k) {
+PRECAST_KERNEL(values_of_block, Core::cube, ValuesCost)(const KernelContext& k) {
   auto weights = k.tensor<const float>(0);
   auto values = k.tensor<const bf16>(1);
   auto outputs = k.tensor<float>(2);
@@ -163,7 +173,7 @@ PRECAST_KERNEL(values_of_block, Core::cube)(const KernelContext& k) {
 }
 
 /// The first block's maxima, sums and outputs become the sequence's.
-PRECAST_KERNEL(first_block, Core::vector)(const KernelContext& k) {
+PRECAST_KERNEL(first_block, Core::vector, CopyCost)(const KernelContext& k) {
   for (size_t i = 0; i < 3; ++i) {
     auto source = k.tensor<const float>(i);
     std::copy_n(source.data(), source.size(), k.tensor<float>(i + 3).data());
@@ -180,7 +190,7 @@ struct JoinBody {
 };
 
 /// Joins a further block's with the sequence's: both are scaled to the greater of their maxima.
-PRECAST_KERNEL(next_block, Core::vector)(const KernelContext& k) {
+PRECAST_KERNEL(next_block, Core::vector, JoinCost)(const KernelContext& k) {
   auto top = k.tensor<const float>(0), sum = k.tensor<const float>(1);
   auto output = k.tensor<const float>(2);
   auto all_top = k.tensor<float>(3), all_sum = k.tensor<float>(4), all_output = k.tensor<float>(5);
@@ -193,7 +203,7 @@ PRECAST_KERNEL(next_block, Core::vector)(const KernelContext& k) {
   }
 }
 
-PRECAST_KERNEL(normalise, Core::vector)(const KernelContext& k) {
+PRECAST_KERNEL(normalise, Core::vector, NormaliseCost)(const KernelContext& k) {
   auto sum = k.tensor<const float>(0), sums = k.tensor<const float>(1);
   auto output = k.tensor<float>(2);
   for (int64_t h = 0; h < sum.size(); ++h) {
@@ -202,7 +212,7 @@ PRECAST_KERNEL(normalise, Core::vector)(const KernelContext& k) {
 }
 
 /// What a sequence without tokens attends to.
-PRECAST_KERNEL(zero, Core::vector)(const KernelContext& k) {
+PRECAST_KERNEL(zero, Core::vector, CopyCost)(const KernelContext& k) {
   auto output = k.tensor<float>(0);
   std::fill_n(output.data(), output.size(), 0.0f);
 }

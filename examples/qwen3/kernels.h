@@ -6,6 +6,8 @@
 // order.
 #pragma once
 
+#include "qwen3/costs.h"
+
 #include <precast/kernel.h>
 
 #include <cstdint>
@@ -42,14 +44,17 @@ void AttendChunk(const KernelContext& k);
 /// parts [chunks, heads, head_dim + 2], out y [heads * head_dim]. Blocks share the heads.
 void AttendMerge(const KernelContext& k);
 
-inline constexpr Kernel embed{"embed", Core::vector, &Embed, ""};
-inline constexpr Kernel rms_norm{"rms_norm", Core::vector, &RmsNorm, ""};
-inline constexpr Kernel mat_vec{"mat_vec", Core::cube, &MatVec, ""};
-inline constexpr Kernel mat_vec_add{"mat_vec_add", Core::cube, &MatVecAdd, ""};
-inline constexpr Kernel gated_mat_vec{"gated_mat_vec", Core::cube, &GatedMatVec, ""};
-inline constexpr Kernel rotation{"rotation", Core::vector, &Rotation, ""};
-inline constexpr Kernel norm_rotate{"norm_rotate", Core::vector, &NormRotate, ""};
-inline constexpr Kernel attend_chunk{"attend_chunk", Core::vector, &AttendChunk, ""};
-inline constexpr Kernel attend_merge{"attend_merge", Core::vector, &AttendMerge, ""};
+inline constexpr Kernel embed{"embed", Core::vector, &Embed, "", cost::Embed};
+inline constexpr Kernel rms_norm{"rms_norm", Core::vector, &RmsNorm, "", cost::RmsNorm};
+inline constexpr Kernel mat_vec{"mat_vec", Core::cube, &MatVec, "", cost::MatVec};
+inline constexpr Kernel mat_vec_add{"mat_vec_add", Core::cube, &MatVecAdd, "", cost::MatVecAdd};
+inline constexpr Kernel gated_mat_vec{"gated_mat_vec", Core::cube, &GatedMatVec, "",
+                                      cost::GatedMatVec};
+inline constexpr Kernel rotation{"rotation", Core::vector, &Rotation, "", cost::Rotation};
+inline constexpr Kernel norm_rotate{"norm_rotate", Core::vector, &NormRotate, "", cost::NormRotate};
+inline constexpr Kernel attend_chunk{"attend_chunk", Core::vector, &AttendChunk, "",
+                                     cost::AttendChunk};
+inline constexpr Kernel attend_merge{"attend_merge", Core::vector, &AttendMerge, "",
+                                     cost::AttendMerge};
 
 }  // namespace precast::qwen3

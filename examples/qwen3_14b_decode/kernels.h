@@ -5,6 +5,8 @@
 // order. "New" is the last of a sequence's `lengths` tokens; its position is its length - 1.
 #pragma once
 
+#include "qwen3_14b_decode/costs.h"
+
 #include <precast/kernel.h>
 
 namespace precast::qwen3_14b {
@@ -63,23 +65,25 @@ void Top(const KernelContext& k);
 /// Stand in for all of the above where only the graph counts.
 void Nothing(const KernelContext& k);
 
-inline constexpr Kernel embed{"embed", Core::vector, &Embed, ""};
-inline constexpr Kernel rope_rows{"rope_rows", Core::vector, &RopeRows, ""};
-inline constexpr Kernel new_slots{"new_slots", Core::vector, &NewSlots, ""};
-inline constexpr Kernel rms_norm{"rms_norm", Core::vector, &RmsNorm, ""};
-inline constexpr Kernel project{"project", Core::cube, &Project, ""};
-inline constexpr Kernel project_add{"project_add", Core::cube, &ProjectAdd, ""};
-inline constexpr Kernel norm_rotate{"norm_rotate", Core::vector, &NormRotate, ""};
-inline constexpr Kernel store_keys{"store_keys", Core::vector, &StoreKeys, ""};
-inline constexpr Kernel store_values{"store_values", Core::vector, &StoreValues, ""};
-inline constexpr Kernel scores{"scores", Core::cube, &Scores, ""};
-inline constexpr Kernel softmax{"softmax", Core::vector, &Softmax, ""};
-inline constexpr Kernel weighted_values{"weighted_values", Core::cube, &WeightedValues, ""};
-inline constexpr Kernel merge{"merge", Core::vector, &Merge, ""};
-inline constexpr Kernel swiglu{"swiglu", Core::vector, &SwiGlu, ""};
-inline constexpr Kernel top_of_part{"top_of_part", Core::vector, &TopOfPart, ""};
-inline constexpr Kernel top{"top", Core::vector, &Top, ""};
-inline constexpr Kernel empty_cube{"empty_cube", Core::cube, &Nothing, ""};
-inline constexpr Kernel empty_vector{"empty_vector", Core::vector, &Nothing, ""};
+inline constexpr Kernel embed{"embed", Core::vector, &Embed, "", cost::Embed};
+inline constexpr Kernel rope_rows{"rope_rows", Core::vector, &RopeRows, "", cost::RopeRows};
+inline constexpr Kernel new_slots{"new_slots", Core::vector, &NewSlots, "", cost::NewSlots};
+inline constexpr Kernel rms_norm{"rms_norm", Core::vector, &RmsNorm, "", cost::RmsNorm};
+inline constexpr Kernel project{"project", Core::cube, &Project, "", cost::Project};
+inline constexpr Kernel project_add{"project_add", Core::cube, &ProjectAdd, "", cost::Project};
+inline constexpr Kernel norm_rotate{"norm_rotate", Core::vector, &NormRotate, "", cost::NormRotate};
+inline constexpr Kernel store_keys{"store_keys", Core::vector, &StoreKeys, "", cost::StoreKeys};
+inline constexpr Kernel store_values{"store_values", Core::vector, &StoreValues, "",
+                                     cost::StoreValues};
+inline constexpr Kernel scores{"scores", Core::cube, &Scores, "", cost::Scores};
+inline constexpr Kernel softmax{"softmax", Core::vector, &Softmax, "", cost::Softmax};
+inline constexpr Kernel weighted_values{"weighted_values", Core::cube, &WeightedValues, "",
+                                        cost::WeightedValues};
+inline constexpr Kernel merge{"merge", Core::vector, &Merge, "", cost::Merge};
+inline constexpr Kernel swiglu{"swiglu", Core::vector, &SwiGlu, "", cost::SwiGlu};
+inline constexpr Kernel top_of_part{"top_of_part", Core::vector, &TopOfPart, "", cost::TopOfPart};
+inline constexpr Kernel top{"top", Core::vector, &Top, "", cost::Top};
+inline constexpr Kernel empty_cube{"empty_cube", Core::cube, &Nothing, "", cost::Nothing};
+inline constexpr Kernel empty_vector{"empty_vector", Core::vector, &Nothing, "", cost::Nothing};
 
 }  // namespace precast::qwen3_14b

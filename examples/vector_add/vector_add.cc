@@ -12,7 +12,9 @@ using namespace precast;
 
 namespace {
 
-PRECAST_KERNEL(add, Core::vector)(const KernelContext& k) {
+KernelCost AddCost(const CostContext& c) { return {c.bytes(), c.size(2)}; }
+
+PRECAST_KERNEL(add, Core::vector, AddCost)(const KernelContext& k) {
   auto a = k.tensor<const float>(0), b = k.tensor<const float>(1);
   auto c = k.tensor<float>(2);
   for (int64_t i = k.block_begin(c.size()); i < k.block_end(c.size()); ++i) c[i] = a[i] + b[i];

@@ -24,19 +24,46 @@
 namespace precast {
 
 class KernelContext;
+class CostContext;
 
 /// The kind of core that a kernel runs on: cube (matrix unit, AIC) or vector (AIV).
 enum class Core : uint8_t { cube = 0, vector = 1 };
 
 using KernelFunction = void (*)(const KernelContext&);
 
+/// What a task moves and computes, all of its blocks together; they share it evenly.
+struct KernelCost {
+  int64_t bytes = 0;  ///< read from and written to device memory
+  /// Of a cube core: multiplications and additions. Of a vector core: elements that an instruction
+  /// works on, whatever it does with them.
+  int64_t operations = 0;
+};
+
+/// Tells what a task costs by its arguments, for the modelled timeline (docs/timeline.md). It runs
+/// on the host and never affects a run.
+///
+///   KernelCost ScaleCost(const CostContext& c) { return {c.bytes(), c.size(0)}; }
+using CostFunction = KernelCost (*)(const CostContext&);
+
+/// What a chip does in a second, against which costs are held.
+struct ChipRates {
+  uint64_t bandwidth = 0;          ///< bytes of device memory, all cores together; 0: no model
+  uint64_t core_bandwidth = 0;     ///< bytes that one core can move
+  uint64_t cube_operations = 0;    ///< of one cube core
+  uint64_t vector_operations = 0;  ///< of one vector core
+  uint64_t dispatch_ps = 0;        ///< picoseconds before each block in which its core does nothing
+  std::string_view assumed = "";   ///< which of these nobody measured, in words; "" none, "all"
+};
+
 /// A kernel, as a constant. `platforms` is a comma-separated list of the platforms on which it
-/// exists; empty means all of them.
+/// exists; empty means all of them. Without `cost` a task is taken to move the bytes of its tensors
+/// and to compute nothing.
 struct Kernel {
   const char* name = nullptr;
   Core core = Core::vector;
   KernelFunction function = nullptr;
   const char* platforms = "";
+  CostFunction cost = nullptr;
 };
 
 /// One cube kernel and one or two vector kernels that run as one task. Each of them runs once per
@@ -51,15 +78,26 @@ struct MixedKernel {
 /// Submitting it makes a task that only orders others: it runs nothing.
 inline constexpr Kernel kNoKernel{"dependency", Core::vector, nullptr, ""};
 
-/// Defines the constant `name` of type `Kernel`; the function's body follows the parameter list. A
-/// third argument names the platforms on which the kernel exists.
-#define PRECAST_KERNEL(name, core, ...)                      \
-  static void name##_body(const ::precast::KernelContext&);  \
-  [[maybe_unused]] static constexpr ::precast::Kernel name{  \
-      #name, core, &name##_body __VA_OPT__(, ) __VA_ARGS__}; \
+/// Defines the constant `name` of type `Kernel`; the function's body follows the parameter list.
+/// Further arguments: the platforms on which the kernel exists, its cost, or both in this order.
+///
+///   PRECAST_KERNEL(scale, Core::vector, ScaleCost)(const KernelContext& k) { … }
+#define PRECAST_KERNEL(name, core, ...)                                                    \
+  static void name##_body(const ::precast::KernelContext&);                                \
+  [[maybe_unused]] static constexpr ::precast::Kernel name =                               \
+      ::precast::detail::MakeKernel(#name, core, &name##_body __VA_OPT__(, ) __VA_ARGS__); \
   static void name##_body
 
 namespace detail {
+
+constexpr Kernel MakeKernel(const char* name, Core core, KernelFunction function,
+                            const char* platforms = "", CostFunction cost = nullptr) {
+  return {name, core, function, platforms, cost};
+}
+constexpr Kernel MakeKernel(const char* name, Core core, KernelFunction function,
+                            CostFunction cost) {
+  return {name, core, function, "", cost};
+}
 
 /// An argument of the running task, looked up in the image.
 struct ResolvedTensor {
@@ -210,6 +248,43 @@ class KernelContext {
   uint32_t block_;
   uint32_t blocks_;
   uint32_t sub_block_;
+};
+
+/// What a cost function sees: the arguments of one task, but no element of a tensor. Valid during
+/// the call.
+class CostContext {
+ public:
+  size_t tensors() const;
+  DType dtype(size_t tensor) const;
+  int64_t shape(size_t tensor, int axis) const;
+  /// Number of elements.
+  int64_t size(size_t tensor) const;
+  /// Bytes of all elements; twice for an `inout`, which is read and written.
+  int64_t bytes(size_t tensor) const;
+  /// The same of all tensors: what a task moves whose blocks share all of them.
+  int64_t bytes() const;
+
+  /// Scalar argument `i`. `T` must be the type that was submitted.
+  template <Element T>
+  T scalar(size_t i) const {
+    uint64_t bits = ScalarBits(i, kDTypeOf<T>);
+    T value;
+    __builtin_memcpy(static_cast<void*>(&value), &bits, sizeof(T));
+    return value;
+  }
+
+  uint32_t blocks() const;
+
+  /// For the library only. `scalars` are those of the instance, or null.
+  CostContext(const void* image, const void* task, const uint64_t* scalars)
+      : image_(image), task_(task), scalars_(scalars) {}
+
+ private:
+  uint64_t ScalarBits(size_t i, DType dtype) const;
+
+  const void* image_;
+  const void* task_;
+  const uint64_t* scalars_;
 };
 
 }  // namespace precast

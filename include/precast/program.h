@@ -31,7 +31,7 @@ struct RunOptions;
 
 /// Changes whenever the layout of what this header declares changes. `Worker::load` refuses a
 /// shared library that was built with another.
-inline constexpr uint32_t kProgramAbi = 3;
+inline constexpr uint32_t kProgramAbi = 4;
 
 /// What one argument of a program must be.
 struct ArgSpec {

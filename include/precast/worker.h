@@ -101,6 +101,7 @@ struct WorkerProperties {
   Bytes memory_in_use = 0;          ///< allocated
   Bytes memory_committed = 0;       ///< backed by physical memory of this machine
   std::vector<ModelledCost> costs;  ///< empty where no clock is modelled
+  ChipRates rates;                  ///< zero where no timeline is modelled
 };
 
 namespace detail {

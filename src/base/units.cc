@@ -45,6 +45,15 @@ std::string FormatBytes(uint64_t bytes) {
   return fmt::format("{} {}", ThreeDigits(value), units[unit]);
 }
 
+std::string FormatRate(uint64_t per_second, std::string_view unit) {
+  if (per_second == 0) return fmt::format("0 {}/s", unit);
+  constexpr std::array<std::string_view, 7> prefixes = {"", "k", "M", "G", "T", "P", "E"};
+  double value = static_cast<double>(per_second);
+  size_t prefix = 0;
+  for (; value >= 999.5; ++prefix) value /= 1000;
+  return fmt::format("{} {}{}/s", ThreeDigits(value), prefixes[prefix], unit);
+}
+
 std::string FormatCount(uint64_t count) {
   std::string digits = fmt::format("{}", count);
   for (size_t i = digits.size(); i > 3;) digits.insert(i -= 3, ",");

@@ -30,6 +30,15 @@ TEST(Units, Sizes) {
   EXPECT_EQ(FormatBytes(std::numeric_limits<uint64_t>::max()), "16.0 EiB");
 }
 
+TEST(Units, Rates) {
+  EXPECT_EQ(FormatRate(0, "B"), "0 B/s");
+  EXPECT_EQ(FormatRate(999, "B"), "999 B/s");
+  EXPECT_EQ(FormatRate(999'600, "B"), "1.00 MB/s") << "no four digits before a larger unit";
+  EXPECT_EQ(FormatRate(100'000'000'000, "B"), "100 GB/s");
+  EXPECT_EQ(FormatRate(15'155'200'000'000, "op"), "15.2 Top/s");
+  EXPECT_EQ(FormatRate(std::numeric_limits<uint64_t>::max(), "op"), "18.4 Eop/s");
+}
+
 TEST(Units, Counts) {
   EXPECT_EQ(FormatCount(0), "0");
   EXPECT_EQ(FormatCount(999), "999");

@@ -136,7 +136,7 @@ void PrintTable(Output& output, const JobNames& names, const JobResult& result) 
   }
 }
 
-std::string JsonDocument(const JobNames& names, const JobResult& result) {
+std::string JsonDocument(const JobNames& names, const JobResult& result, const Json& timeline) {
   Json json = Named(names);
   json["execution"] = names.execution;
   bool checked = result.golden && !result.golden->skipped;
@@ -150,6 +150,7 @@ std::string JsonDocument(const JobNames& names, const JobResult& result) {
   Json rounds = Json::array();
   for (const RunReport& report : result.rounds) rounds.push_back(RoundJson(report));
   json["rounds"] = std::move(rounds);
+  if (!timeline.is_null()) json["timeline"] = timeline;
   return Dump(json);
 }
 

@@ -6,6 +6,8 @@
 #include <precast/error.h>
 #include <precast/report.h>
 
+#include <nlohmann/json.hpp>
+
 #include <string>
 #include <vector>
 
@@ -27,8 +29,9 @@ size_t TypicalRound(const JobResult& result);
 void PrintTable(Output& output, const JobNames& names, const JobResult& result);
 
 /// {"program","case","platform","execution","golden","max_abs_err","golden_detail"?,"text"?, what
-/// the case adds, "rounds"}; docs/report.md has them all.
-std::string JsonDocument(const JobNames& names, const JobResult& result);
+/// the case adds, "rounds", "timeline"?}; docs/report.md has them all. `timeline` may be null.
+std::string JsonDocument(const JobNames& names, const JobResult& result,
+                         const nlohmann::ordered_json& timeline = {});
 /// {"program","case","platform","error":{"code","message"}}
 std::string JsonDocument(const JobNames& names, const Error& error);
 

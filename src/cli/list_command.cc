@@ -2,6 +2,7 @@
 
 #include "base/units.h"
 #include "cli/output.h"
+#include "cli/timeline_output.h"
 
 #include <precast/worker.h>
 
@@ -59,7 +60,8 @@ Json PlatformsJson(const std::vector<PlatformInfo>& platforms) {
                     {"memory_bytes", properties.memory_bytes},
                     {"host_views", properties.host_views},
                     {"host_page_bytes", properties.host_page_bytes},
-                    {"costs", std::move(costs)}});
+                    {"costs", std::move(costs)},
+                    {"rates", RatesJson(properties.rates)}});
   }
   return list;
 }
@@ -122,6 +124,23 @@ void PrintCosts(Output& output, const std::vector<PlatformInfo>& platforms) {
   }
 }
 
+void PrintRates(Output& output, const std::vector<PlatformInfo>& platforms) {
+  constexpr std::string_view format = "  {:<10}{:>11}{:>12}{:>13}{:>14}{:>10}{}\n";
+  output.Write("\nModelled timeline: what cores do\n\n");
+  output.Write(output.Dim(fmt::format(format, "platform", "memory", "of a core", "a cube core",
+                                      "a vector core", "dispatch", "")));
+  for (const PlatformInfo& platform : platforms) {
+    const ChipRates& rates = platform.properties.rates;
+    if (rates.bandwidth == 0) continue;
+    output.Write(
+        fmt::format(format, platform.name, FormatRate(rates.bandwidth, "B"),
+                    FormatRate(rates.core_bandwidth, "B"), FormatRate(rates.cube_operations, "op"),
+                    FormatRate(rates.vector_operations, "op"),
+                    FormatMicroseconds(static_cast<double>(rates.dispatch_ps) / 1e6),
+                    rates.assumed.empty() ? "" : fmt::format("  assumed: {}", rates.assumed)));
+  }
+}
+
 }  // namespace
 
 void ListCommand::Declare(CLI::App& app, const std::vector<std::string>& /*args*/) {
@@ -144,6 +163,7 @@ int ListCommand::Run(Output& output) {
     PrintPrograms(output, programs_);
     PrintPlatforms(output, platforms);
     PrintCosts(output, platforms);
+    PrintRates(output, platforms);
   }
   output.Flush();
   return kSuccess;

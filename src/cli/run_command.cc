@@ -4,13 +4,16 @@
 #include "cli/job_report.h"
 #include "cli/output.h"
 #include "cli/progress.h"
+#include "cli/timeline_output.h"
 
 #include <precast/error.h>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <string_view>
+#include <utility>
 
 namespace precast::cli {
 namespace {
@@ -63,9 +66,36 @@ void RunCommand::Declare(CLI::App& app, const std::vector<std::string>& args) {
   app.add_flag("--verify-replays", verify_replays_, "Record every replay again and compare");
   AddChoice(app, "--upload", upload_, {"one", "per-submission"}, "How graphs reach the device:");
   app.add_flag("--oracle", oracle_, "Run tasks one by one in the order of submission");
+  AddChoice(app, "--timeline", timeline_, {"none", "model"},
+            "Model the chip's timeline, execute nothing:");
+  app.add_option("--timeline-out", timeline_out_, "Write that as a trace for ui.perfetto.dev")
+      ->type_name("FILE");
   AddChoice(app, "--log-level", log_level_, {"trace", "debug", "info", "warn", "error", "off"},
             "Messages to show:");
   program_.DeclareProgram(app, args, kExamples);
+}
+
+void RunCommand::CheckTimeline() const {
+  if (!modelled()) {
+    if (timeline_out_.empty()) return;
+    Fail(ErrorCode::usage, "--timeline-out {}: needs --timeline model", timeline_out_);
+  }
+  if (oracle_) Fail(ErrorCode::usage, "--oracle executes tasks, and --timeline model doesn't");
+}
+
+/// The chip that a worker simulates.
+view::Chip ModelledChip(const Worker& worker) {
+  WorkerProperties properties = worker.properties();
+  if (properties.rates.bandwidth == 0) {
+    std::vector<std::string> names;
+    for (const PlatformInfo& platform : Platforms()) {
+      if (platform.properties.rates.bandwidth > 0) names.push_back(platform.name);
+    }
+    Fail(ErrorCode::usage, "--timeline model: platform '{}' is no modelled chip; allowed: {}",
+         properties.platform, fmt::join(names, ", "));
+  }
+  return {static_cast<uint32_t>(properties.cube_cores),
+          static_cast<uint32_t>(properties.vector_cores), properties.rates};
 }
 
 JobResult RunCommand::RunOn(Worker& worker, const Case& kase, const Params& params, Output& output,
@@ -74,7 +104,7 @@ JobResult RunCommand::RunOn(Worker& worker, const Case& kase, const Params& para
   JobOptions options;
   options.rounds = rounds_;
   options.golden = golden_ == "check";
-  options.run.skip_device_run = skip_device_run_;
+  options.run.skip_device_run = skip_device_run_ || modelled();
   options.run.oracle = oracle_;
   options.run.verify_replays = verify_replays_;
   if (!json()) {
@@ -92,6 +122,7 @@ int RunCommand::Run(Output& output) {
     output.WriteNow(
         JsonDocument({program_.program_name(), program_.case_name(), program_.platform()}, *error));
   }
+  CheckTimeline();
   const Program& program = program_.program();
   const Case& kase = program_.FindCase();
   Params params = program_.MakeParams();
@@ -108,13 +139,29 @@ int RunCommand::Run(Output& output) {
       .log_level = log_level_};
   JobNames names{program.name, kase.name, program_.platform()};
   if (oracle_) names.execution = "oracle";
-  if (skip_device_run_) names.execution = "skipped";
+  if (skip_device_run_ || modelled()) names.execution = "skipped";
   Log log(ParseLogLevel(log_level_));
   try {
     std::unique_ptr<Worker> worker = program_.MakeWorker(options);
+    ModelledRun last;
+    if (modelled()) {
+      last.report.chip = ModelledChip(*worker);
+      view::ModelRuns(*worker, [&](view::RunModel model) { last.model = std::move(model); });
+    }
     JobResult result = RunOn(*worker, kase, params, output, log);
-    if (json()) output.Write(JsonDocument(names, result));
-    if (report_ == "table") PrintTable(output, names, result);
+    if (modelled()) {
+      last.round = result.rounds.size();
+      last.report = view::ReportTimeline(last.model, last.report.chip);
+      if (!timeline_out_.empty()) WriteTimelineTrace(last, timeline_out_);
+    }
+    if (json()) {
+      output.Write(
+          JsonDocument(names, result, modelled() ? TimelineJson(last) : nlohmann::ordered_json()));
+    }
+    if (report_ == "table") {
+      PrintTable(output, names, result);
+      if (modelled()) PrintTimeline(output, last);
+    }
     output.EndLine();
     output.Flush();
     if (!result.golden || result.golden->pass || result.golden->skipped) return kSuccess;

@@ -28,9 +28,11 @@ class RunCommand : public Command {
   int Run(Output& output) override;
 
  private:
+  void CheckTimeline() const;
   JobResult RunOn(Worker& worker, const Case& kase, const Params& params, Output& output,
                   const Log& log) const;
   bool json() const { return report_ == "json"; }
+  bool modelled() const { return timeline_ == "model"; }
 
   ProgramOptions program_;
   std::string report_ = "table";
@@ -42,6 +44,8 @@ class RunCommand : public Command {
   std::string upload_ = "one";
   std::string definition_budget_ = "256M";
   uint64_t variant_limit_ = 64;
+  std::string timeline_ = "none";
+  std::string timeline_out_;
   bool verify_replays_ = false;
   int rounds_ = 0;
   int threads_ = 0;

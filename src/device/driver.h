@@ -44,6 +44,7 @@ struct Properties {
   // Of the modelled clock, in static storage; empty where there is none.
   std::span<const CallCost> costs;
   std::string_view assumed;  ///< which costs nobody measured, for reports
+  ChipRates rates;           ///< of the modelled timeline; zero where there is none
 };
 
 /// How to execute one image. The definitions that it names stay in device memory until the launch

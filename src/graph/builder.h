@@ -94,9 +94,6 @@ class Builder {
   uint32_t AddBuffer(BufferKind kind, uint32_t slot, uint64_t base, uint64_t bytes,
                      bool empty_at_start);
   const Buffer& buffer(uint32_t index) const { return regions_[index]; }
-  /// Of a buffer that is empty at start: `bytes` of it lie between the elements of the views that
-  /// it is made of, so that nobody will write them.
-  void SetHoles(uint32_t index, uint64_t bytes) { regions_.AddRare(regions_[index]).holes = bytes; }
   /// The host has given the buffer values before any task does.
   void SetFilled(uint32_t index) { regions_[index].clear(Buffer::kHasGaps); }
   /// So many bytes of the buffer are no tensor's: it has no gaps when the others are written.

@@ -36,7 +36,8 @@ WorkerProperties ToWorkerProperties(const device::Properties& p) {
           .memory_bytes = p.memory_bytes,
           .memory_in_use = p.memory_in_use,
           .memory_committed = p.memory_committed,
-          .costs = ToModelledCosts(p.costs)};
+          .costs = ToModelledCosts(p.costs),
+          .rates = p.rates};
 }
 
 }  // namespace

@@ -110,6 +110,10 @@ TEST(List, AsOneDocument) {
     }
     EXPECT_EQ(platform["host_views"], platform["name"] != "a5sim");
     EXPECT_EQ(platform["costs"].size(), platform["name"] == "cpu" ? 0u : 8u);
+    EXPECT_EQ(platform["rates"].is_null(), platform["name"] == "cpu");
+    if (platform["rates"].is_object()) {
+      EXPECT_EQ(platform["rates"]["assumed"], "all");
+    }
   }
 }
 

@@ -47,6 +47,7 @@ struct Profile {
   bool unified = false;
   const CostTable* costs = nullptr;  ///< static; null: no modelled clock
   std::string_view assumed = "";     ///< static; which costs are assumed, for reports
+  ChipRates rates = {};              ///< zero: no modelled timeline
 
   /// Modelled picoseconds of one call about `bytes` bytes.
   uint64_t Cost(Priced call, uint64_t bytes) const;

@@ -45,7 +45,8 @@ device::Properties PropertiesOf(const Profile& profile, int threads) {
           .memory_bytes = profile.memory_bytes,
           .costs = profile.costs == nullptr ? std::span<const device::CallCost>()
                                             : std::span<const device::CallCost>(*profile.costs),
-          .assumed = profile.assumed};
+          .assumed = profile.assumed,
+          .rates = profile.rates};
 }
 
 SimDriver::SimDriver(Profile profile, int threads)
