@@ -4,6 +4,7 @@
 #include "base/terminal.h"
 #include "cli/ab_command.h"
 #include "cli/bench_command.h"
+#include "cli/doctor_command.h"
 #include "cli/fuzz_command.h"
 #include "cli/list_command.h"
 #include "cli/names.h"
@@ -141,6 +142,7 @@ int Dispatch(const std::vector<std::string>& args, const Programs& programs, Out
   commands.push_back(std::make_unique<ListCommand>(programs));
   commands.push_back(std::make_unique<AbCommand>());
   commands.push_back(std::make_unique<ProbeCommand>());
+  commands.push_back(std::make_unique<DoctorCommand>());
   commands.push_back(std::make_unique<BenchCommand>());
   commands.push_back(std::make_unique<FuzzCommand>());
 

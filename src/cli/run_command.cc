@@ -1,6 +1,8 @@
 #include "cli/run_command.h"
 
 #include "base/log.h"
+#include "cli/crash_handler.h"
+#include "cli/interruption.h"
 #include "cli/job_report.h"
 #include "cli/output.h"
 #include "cli/progress.h"
@@ -64,8 +66,8 @@ void RunCommand::Declare(CLI::App& app, const std::vector<std::string>& args) {
   program_.DeclareProgram(app, args, kExamples);
 }
 
-JobResult RunCommand::RunOn(Worker& worker, const Case& kase, const Params& params, Output& output,
-                            const Log& log) const {
+void RunCommand::RunOn(Worker& worker, const Case& kase, const Params& params, Output& output,
+                       const Log& log, Interruption& interruption, JobResult& result) const {
   Progress progress(true);
   JobOptions options;
   options.rounds = rounds_;
@@ -77,10 +79,19 @@ JobResult RunCommand::RunOn(Worker& worker, const Case& kase, const Params& para
     options.stream = [&](std::string_view text) {
       // Where both go to one terminal, the text itself is the progress.
       if (output.is_terminal()) progress.Stop();
+      auto lock = interruption.Lock();
       output.WriteNow(text);
     };
   }
-  return RunJob(worker, worker.load(program_.program()), kase, params, options, progress, log);
+  RunJob(worker, worker.load(program_.program()), kase, params, options, progress, log,
+         interruption, result);
+}
+
+void RunCommand::Print(Output& output, const JobNames& names, const JobResult& result) const {
+  if (json()) output.Write(JsonDocument(names, result));
+  if (report_ == "table") PrintTable(output, names, result);
+  output.EndLine();
+  output.Flush();
 }
 
 int RunCommand::Run(Output& output) {
@@ -105,13 +116,17 @@ int RunCommand::Run(Output& output) {
   if (oracle_) names.execution = "oracle";
   if (skip_device_run_) names.execution = "skipped";
   Log log(ParseLogLevel(log_level_));
+  JobResult result;
+  Interruption interruption([&](std::string_view signal) {
+    result.interrupted = signal;
+    Print(output, names, result);
+  });
+  CrashHandler crash_handler;
   try {
     std::unique_ptr<Worker> worker = program_.MakeWorker(options);
-    JobResult result = RunOn(*worker, kase, params, output, log);
-    if (json()) output.Write(JsonDocument(names, result));
-    if (report_ == "table") PrintTable(output, names, result);
-    output.EndLine();
-    output.Flush();
+    RunOn(*worker, kase, params, output, log, interruption, result);
+    auto lock = interruption.Lock();
+    Print(output, names, result);
     if (!result.golden || result.golden->pass || result.golden->skipped) return kSuccess;
     bool seen = report_ == "table" && output.is_terminal();
     if (!seen) log.Error("the results differ from the reference: {}", result.golden->detail);
@@ -119,6 +134,7 @@ int RunCommand::Run(Output& output) {
   } catch (const Error& error) {
     // Something that reads a document gets one.
     if (json() && error.code() != ErrorCode::usage && !output.failed()) {
+      auto lock = interruption.Lock();
       output.WriteNow(JsonDocument(names, error));
     }
     throw;

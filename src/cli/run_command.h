@@ -14,6 +14,7 @@ class Log;
 
 namespace precast::cli {
 
+class Interruption;
 struct JobNames;
 
 class RunCommand : public Command {
@@ -28,8 +29,9 @@ class RunCommand : public Command {
   int Run(Output& output) override;
 
  private:
-  JobResult RunOn(Worker& worker, const Case& kase, const Params& params, Output& output,
-                  const Log& log) const;
+  void RunOn(Worker& worker, const Case& kase, const Params& params, Output& output, const Log& log,
+             Interruption& interruption, JobResult& result) const;
+  void Print(Output& output, const JobNames& names, const JobResult& result) const;
   bool json() const { return report_ == "json"; }
 
   ProgramOptions program_;
