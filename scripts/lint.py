@@ -9,6 +9,7 @@ public    at most 12 public headers; they include each other, fmt and the standa
 size      the core (include/ and src/) stays under 18,000 lines, the tools of the command (src/cli,
           src/fuzz, src/view) under 8,000, both without tests; a file under 800
 tree      headers say #pragma once; no file names a place of somebody's machine
+tests     the tests that docs/testing.md names exist
 """
 
 import pathlib
@@ -116,6 +117,20 @@ def check_public(path, lines):
                                  "<fmt/...>, the standard library")
 
 
+def check_named_tests(files):
+    """`Suite.Test` in docs/testing.md is a test; scene `name` and misuse `name` are in the tables."""
+    text = "".join((ROOT / name).read_text(encoding="utf-8") for name in files
+                   if is_test(name) or re.match(r"tests/(scenes|misuse)/.*\.cc", name))
+    page = "docs/testing.md"
+    for number, line in enumerate((ROOT / page).read_text(encoding="utf-8").splitlines(), 1):
+        for suite, test in re.findall(r"`([A-Z]\w+)\.([A-Z]\w+)`", line):
+            if not re.search(rf"TEST(_F|_P)?\(\s*{suite},\s*{test}\)", text):
+                report(page, number, f"there is no test {suite}.{test}")
+        for name in re.findall(r"(?:scene|misuse) `(\w+)`", line):
+            if f'"{name}"' not in text:
+                report(page, number, f"there is no entry {name}")
+
+
 def main():
     files = tree_files()
     platforms = {name.split("/")[2] for name in files
@@ -148,6 +163,7 @@ def main():
         else:
             check_layers(name, lines)
             check_platforms(name, lines, platforms)
+    check_named_tests(files)
     if public_headers > MAX_PUBLIC_HEADERS:
         report("include/precast", 1, f"{public_headers} headers; at most {MAX_PUBLIC_HEADERS}")
     if core_lines >= MAX_CORE_LINES:

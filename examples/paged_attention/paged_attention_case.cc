@@ -1,5 +1,6 @@
 #include "paged_attention/paged_attention_case.h"
 
+#include "common/allocations.h"
 #include "common/golden.h"
 #include "common/random.h"
 #include "common/sizes.h"
@@ -33,7 +34,7 @@ enum Pool : uint64_t { kKeyPool = 1, kValuePool = 2 };
 class PagedAttentionCase : public CaseRun {
  public:
   PagedAttentionCase(const CaseContext& context, Sizes sizes, Reads reads)
-      : worker_(context.worker), s_(std::move(sizes)), reads_(reads) {
+      : worker_(context.worker), allocations_(worker_), s_(std::move(sizes)), reads_(reads) {
     Random random(3);
     query_.resize(static_cast<size_t>(Batch() * s_.heads * s_.dim));
     random.Fill(query_, 8);  // scores of several units, so that some tokens weigh more than others
@@ -42,11 +43,6 @@ class PagedAttentionCase : public CaseRun {
     keys_ = MakePool(kKeyPool);
     values_ = MakePool(kValuePool);
     if (s_.child_memory) PlaceTables();
-  }
-  ~PagedAttentionCase() override {
-    for (const Tensor& tensor : {keys_, values_, table_on_device_, lens_on_device_, free_blocks_}) {
-      if (tensor.kind() == Tensor::Kind::device) worker_.free(tensor);
-    }
   }
 
   bool WantsRound(int round, int asked) override {
@@ -125,9 +121,9 @@ class PagedAttentionCase : public CaseRun {
   }
 
   void PlaceTables() {
-    table_on_device_ = worker_.malloc({Batch(), Columns()}, DType::i32);
+    table_on_device_ = allocations_.Add({Batch(), Columns()}, DType::i32);
     worker_.copy_to(table_on_device_, TableNow());
-    lens_on_device_ = worker_.malloc({Batch()}, DType::i32);
+    lens_on_device_ = allocations_.Add({Batch()}, DType::i32);
     worker_.copy_to(lens_on_device_, LensNow());
     if (s_.growth == 0) return;
     std::vector<int32_t> blocks{0};  // how many were taken, then each in the order of its need
@@ -138,7 +134,7 @@ class PagedAttentionCase : public CaseRun {
         blocks.push_back(table_[static_cast<size_t>(b * Columns() + context / s_.block)]);
       }
     }
-    free_blocks_ = worker_.malloc({static_cast<int64_t>(blocks.size())}, DType::i32);
+    free_blocks_ = allocations_.Add({static_cast<int64_t>(blocks.size())}, DType::i32);
     worker_.copy_to(free_blocks_, blocks);
   }
 
@@ -149,9 +145,9 @@ class PagedAttentionCase : public CaseRun {
     std::ranges::fill(values.subspan(owned), bf16(std::numeric_limits<float>::quiet_NaN()));
   }
 
-  Tensor MakePool(Pool pool) const {
+  Tensor MakePool(Pool pool) {
     auto blocks = static_cast<int64_t>(tokens_in_block_.size());
-    Tensor tensor = worker_.malloc({blocks, s_.block, s_.kv_heads, s_.dim}, DType::bf16);
+    Tensor tensor = allocations_.Add({blocks, s_.block, s_.kv_heads, s_.dim}, DType::bf16);
     std::vector<bf16> values(static_cast<size_t>(s_.block * TokenValues()));
     for (int64_t block = 0; block < blocks; ++block) {
       FillBlock(pool, block, values);
@@ -240,6 +236,7 @@ class PagedAttentionCase : public CaseRun {
   }
 
   Worker& worker_;
+  Allocations allocations_;
   Sizes s_;
   Reads reads_;
   std::vector<bf16> query_;

@@ -30,51 +30,34 @@ std::pair<Shape, DType> DeviceForm(const GgufTensor& tensor) {
 }  // namespace
 
 DeviceModel::DeviceModel(Worker& worker, const GgufFile& file, int64_t context)
-    : worker_(worker), config_(ReadConfig(file)), context_(context) {
+    : worker_(worker), config_(ReadConfig(file)), context_(context), allocations_(worker) {
   Weights weights = FindWeights(file, config_);
-  try {
-    weights_.push_back(Upload(*weights.token_embd));
-    weights_.push_back(Upload(*weights.output_norm));
-    weights_.push_back(config_.tied_output ? weights_[argument::token_embd]
-                                           : Upload(*weights.output));
-    for (const LayerWeights& layer : weights.layers) {
-      // In the order of argument::Layer.
-      for (const GgufTensor* tensor :
-           {layer.attn_norm, layer.attn_q, layer.attn_k, layer.attn_v, layer.attn_q_norm,
-            layer.attn_k_norm, layer.attn_output, layer.ffn_norm, layer.ffn_gate, layer.ffn_up,
-            layer.ffn_down}) {
-        weights_.push_back(Upload(*tensor));
-      }
+  weights_.push_back(Upload(*weights.token_embd));
+  weights_.push_back(Upload(*weights.output_norm));
+  weights_.push_back(config_.tied_output ? weights_[argument::token_embd]
+                                         : Upload(*weights.output));
+  for (const LayerWeights& layer : weights.layers) {
+    // In the order of argument::Layer.
+    for (const GgufTensor* tensor :
+         {layer.attn_norm, layer.attn_q, layer.attn_k, layer.attn_v, layer.attn_q_norm,
+          layer.attn_k_norm, layer.attn_output, layer.ffn_norm, layer.ffn_gate, layer.ffn_up,
+          layer.ffn_down}) {
+      weights_.push_back(Upload(*tensor));
     }
-    int64_t pages = (context + kPage - 1) / kPage;
-    lengths_ = Allocate({1}, DType::i32);
-    table_ = Allocate({pages}, DType::i32);
-    order_ = Allocate({pages}, DType::i32);
-    Shape cache{config_.layers, pages, kPage, config_.kv_width()};
-    keys_ = Allocate(cache, DType::f32);
-    values_ = Allocate(cache, DType::f32);
-    Reset();
-  } catch (...) {
-    FreeAll();
-    throw;
   }
-}
-
-DeviceModel::~DeviceModel() { FreeAll(); }
-
-void DeviceModel::FreeAll() {
-  for (const Tensor& tensor : allocated_) worker_.free(tensor);
-  allocated_.clear();
-}
-
-Tensor DeviceModel::Allocate(const Shape& shape, DType dtype) {
-  allocated_.push_back(worker_.malloc(shape, dtype));
-  return allocated_.back();
+  int64_t pages = (context + kPage - 1) / kPage;
+  lengths_ = allocations_.Add({1}, DType::i32);
+  table_ = allocations_.Add({pages}, DType::i32);
+  order_ = allocations_.Add({pages}, DType::i32);
+  Shape cache{config_.layers, pages, kPage, config_.kv_width()};
+  keys_ = allocations_.Add(cache, DType::f32);
+  values_ = allocations_.Add(cache, DType::f32);
+  Reset();
 }
 
 Tensor DeviceModel::Upload(const GgufTensor& tensor) {
   auto [shape, dtype] = DeviceForm(tensor);
-  Tensor device = Allocate(shape, dtype);
+  Tensor device = allocations_.Add(shape, dtype);
   worker_.copy_to(device, tensor.data.data(), tensor.data.size());
   return device;
 }

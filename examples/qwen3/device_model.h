@@ -3,6 +3,7 @@
 // Threads: one at a time. The worker must outlive it.
 #pragma once
 
+#include "common/allocations.h"
 #include "qwen3/config.h"
 #include "qwen3/gguf.h"
 
@@ -18,7 +19,6 @@ class DeviceModel {
   /// Copies the weights to the device and makes an empty cache for `context` tokens. Throws what
   /// the file or the device throws; nothing stays allocated then.
   DeviceModel(Worker& worker, const GgufFile& file, int64_t context);
-  ~DeviceModel();
   DeviceModel(const DeviceModel&) = delete;
   DeviceModel& operator=(const DeviceModel&) = delete;
 
@@ -34,13 +34,11 @@ class DeviceModel {
 
  private:
   Tensor Upload(const GgufTensor& tensor);
-  Tensor Allocate(const Shape& shape, DType dtype);
-  void FreeAll();
 
   Worker& worker_;
   Config config_;
   int64_t context_;
-  std::vector<Tensor> allocated_;
+  examples::Allocations allocations_;
   std::vector<Tensor> weights_;
   Tensor lengths_, table_, order_, keys_, values_;
 };

@@ -1,5 +1,6 @@
 #include "qwen3_14b_decode/decode_case.h"
 
+#include "common/allocations.h"
 #include "common/golden.h"
 #include "qwen3_14b_decode/decode.h"
 #include "qwen3_14b_decode/model.h"
@@ -36,27 +37,6 @@ bool IsFull(const CaseContext& context) {
   bool computes = context.execute && !IsEmpty(context.params);
   return scale == "full" || (scale == "auto" && !computes);
 }
-
-/// Device memory, freed in the end.
-class Allocations {
- public:
-  explicit Allocations(Worker& worker) : worker_(worker) {}
-  ~Allocations() {
-    for (const Tensor& tensor : tensors_) worker_.free(tensor);
-  }
-  Allocations(const Allocations&) = delete;
-  Allocations& operator=(const Allocations&) = delete;
-
-  Tensor Add(const Shape& shape, DType dtype) {
-    tensors_.reserve(tensors_.size() + 1);
-    tensors_.push_back(worker_.malloc(shape, dtype));
-    return tensors_.back();
-  }
-
- private:
-  Worker& worker_;
-  std::vector<Tensor> tensors_;
-};
 
 class DecodeCase : public CaseRun {
  public:
@@ -246,7 +226,7 @@ class DecodeCase : public CaseRun {
   Worker& worker_;
   bool full_, empty_;
   Sizes s_;
-  Allocations allocations_;
+  examples::Allocations allocations_;
   std::vector<int32_t> tokens_, next_;
   Tensor lengths_, table_, cosines_, sines_;
   Tensor embd_, output_norm_, output_, output_scale_, logits_;

@@ -7,7 +7,9 @@
 // orchestration of one overlaps the execution of the one before. Orchestrations may use the worker
 // that runs them, too; kernels may not start, wait for or copy anything on theirs: that would wait
 // for themselves, and is `invalid_argument`. Several workers in one process share nothing. A worker
-// must outlive its handles' use; destroying it waits for runs in flight.
+// must outlive its handles' use; destroying it waits for runs in flight. In the child of a fork,
+// the parent's workers and handles may only be destroyed, which does nothing; all else is
+// `unsupported`. Workers that the child makes are its own.
 #pragma once
 
 #include <precast/argument.h>
@@ -197,6 +199,8 @@ class Worker {
 
  private:
   friend struct detail::WorkerAccess;
+  explicit Worker(std::unique_ptr<detail::WorkerImpl> impl);
+  detail::WorkerImpl& impl() const;  ///< throws in another process than the worker's
   std::unique_ptr<detail::WorkerImpl> impl_;
 };
 

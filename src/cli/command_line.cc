@@ -6,6 +6,7 @@
 #include "cli/bench_command.h"
 #include "cli/dump_command.h"
 #include "cli/explain_command.h"
+#include "cli/doctor_command.h"
 #include "cli/fuzz_command.h"
 #include "cli/graph_command.h"
 #include "cli/list_command.h"
@@ -147,6 +148,7 @@ int Dispatch(const std::vector<std::string>& args, const Programs& programs, Out
   commands.push_back(std::make_unique<DumpCommand>(programs));
   commands.push_back(std::make_unique<AbCommand>());
   commands.push_back(std::make_unique<ProbeCommand>());
+  commands.push_back(std::make_unique<DoctorCommand>());
   commands.push_back(std::make_unique<BenchCommand>());
   commands.push_back(std::make_unique<FuzzCommand>());
 

@@ -3,6 +3,7 @@
 #include "base/current_error.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "cli/interruption.h"
 #include "cli/names.h"
 #include "cli/progress.h"
 
@@ -43,9 +44,9 @@ std::unique_ptr<CaseRun> Make(const Case& kase, const CaseContext& context) {
   }
 }
 
-JobResult RunRounds(Worker& worker, const Program& program, const Case& kase, const Params& params,
-                    const JobOptions& options, Progress& progress, const Log& log) {
-  JobResult result;
+void RunRounds(Worker& worker, const Program& program, const Case& kase, const Params& params,
+               const JobOptions& options, Progress& progress, const Log& log,
+               Interruption& interruption, JobResult& result) {
   bool check = options.golden && !options.run.skip_device_run;
   progress.Show(fmt::format("preparing {}, case {}", program.name, kase.name));
   std::unique_ptr<CaseRun> run = Make(kase, {.worker = worker,
@@ -63,28 +64,32 @@ JobResult RunRounds(Worker& worker, const Program& program, const Case& kase, co
     log.Info("round {}: {} in all, {} in execute", round + 1, FormatMicroseconds(report.total_us),
              FormatMicroseconds(report[Phase::execute].wall_us));
     run->After(round, report);
+    auto lock = interruption.Lock();
     result.rounds.push_back(std::move(report));
   }
+  std::optional<GoldenResult> golden;
   if (check) {
     progress.Show("checking the results");
-    result.golden = run->Check();
-    if (!result.golden->pass && result.golden->detail.empty()) {
-      result.golden->detail = fmt::format("max abs error {}", result.golden->max_abs_err);
+    golden = run->Check();
+    if (!golden->pass && golden->detail.empty()) {
+      golden->detail = fmt::format("max abs error {}", golden->max_abs_err);
     }
   }
   progress.Pause();
+  auto lock = interruption.Lock();
+  result.golden = std::move(golden);
   if (const std::string* text = run->Text()) result.text = *text;
   result.summary = run->Summary();
   result.facts = run->Facts();
-  return result;
 }
 
 }  // namespace
 
-JobResult RunJob(Worker& worker, const Program& program, const Case& kase, const Params& params,
-                 const JobOptions& options, Progress& progress, const Log& log) {
+void RunJob(Worker& worker, const Program& program, const Case& kase, const Params& params,
+            const JobOptions& options, Progress& progress, const Log& log,
+            Interruption& interruption, JobResult& result) {
   try {
-    return RunRounds(worker, program, kase, params, options, progress, log);
+    RunRounds(worker, program, kase, params, options, progress, log, interruption, result);
   } catch (const Error&) {
     throw;
   } catch (const std::bad_alloc&) {

@@ -18,6 +18,7 @@ class Log;
 
 namespace precast::cli {
 
+class Interruption;
 class Progress;
 
 struct JobOptions {
@@ -34,6 +35,7 @@ struct JobResult {
   std::optional<std::string> text;     ///< of jobs that make text
   std::string summary;
   std::vector<std::pair<std::string, std::string>> facts;  ///< what the case adds to the document
+  std::string interrupted;  ///< the signal that ended it early; empty: none
 };
 
 /// The case of that name; an empty name is the first. Throws `Error{usage}` that lists the cases.
@@ -41,8 +43,10 @@ const Case& FindCase(const Program& program, const std::string& name);
 
 /// Makes the case, runs its rounds, checks the results. Throws what fails on the way; a golden
 /// check that fails is a result, not an error. A file that the case needs and that is not there is
-/// an error of usage. `program` must be loaded on `worker`.
-JobResult RunJob(Worker& worker, const Program& program, const Case& kase, const Params& params,
-                 const JobOptions& options, Progress& progress, const Log& log);
+/// an error of usage. `program` must be loaded on `worker`. What there is of `result` changes under
+/// the lock of `interruption`.
+void RunJob(Worker& worker, const Program& program, const Case& kase, const Params& params,
+            const JobOptions& options, Progress& progress, const Log& log,
+            Interruption& interruption, JobResult& result);
 
 }  // namespace precast::cli

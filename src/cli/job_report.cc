@@ -49,6 +49,11 @@ std::string WhichRound(const JobResult& result, size_t index) {
 }
 
 std::string GoldenLine(const Output& output, const JobResult& result) {
+  if (!result.interrupted.empty()) {
+    return fmt::format("golden: not checked, {} after {}\n",
+                       output.Yellow(result.interrupted + " ended it"),
+                       Plural(result.rounds.size(), "round"));
+  }
   if (!result.golden) return "golden: skipped\n";
   const GoldenResult& golden = *result.golden;
   if (golden.skipped) return fmt::format("golden: skipped, {}\n", golden.detail);
@@ -145,6 +150,7 @@ std::string JsonDocument(const JobNames& names, const JobResult& result, const J
   if (result.golden && !result.golden->detail.empty()) {
     json["golden_detail"] = result.golden->detail;
   }
+  if (!result.interrupted.empty()) json["interrupted"] = result.interrupted;
   if (result.text) json["text"] = *result.text;
   for (const auto& [key, value] : result.facts) json.emplace(key, value);
   Json rounds = Json::array();

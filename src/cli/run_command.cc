@@ -1,6 +1,8 @@
 #include "cli/run_command.h"
 
 #include "base/log.h"
+#include "cli/crash_handler.h"
+#include "cli/interruption.h"
 #include "cli/job_report.h"
 #include "cli/output.h"
 #include "cli/progress.h"
@@ -98,8 +100,8 @@ view::Chip ModelledChip(const Worker& worker) {
           static_cast<uint32_t>(properties.vector_cores), properties.rates};
 }
 
-JobResult RunCommand::RunOn(Worker& worker, const Case& kase, const Params& params, Output& output,
-                            const Log& log) const {
+void RunCommand::RunOn(Worker& worker, const Case& kase, const Params& params, Output& output,
+                       const Log& log, Interruption& interruption, JobResult& result) const {
   Progress progress(true);
   JobOptions options;
   options.rounds = rounds_;
@@ -111,10 +113,26 @@ JobResult RunCommand::RunOn(Worker& worker, const Case& kase, const Params& para
     options.stream = [&](std::string_view text) {
       // Where both go to one terminal, the text itself is the progress.
       if (output.is_terminal()) progress.Stop();
+      auto lock = interruption.Lock();
       output.WriteNow(text);
     };
   }
-  return RunJob(worker, worker.load(program_.program()), kase, params, options, progress, log);
+  RunJob(worker, worker.load(program_.program()), kase, params, options, progress, log,
+         interruption, result);
+}
+
+void RunCommand::Print(Output& output, const JobNames& names, const JobResult& result,
+                       const ModelledRun* modelled) const {
+  if (json()) {
+    output.Write(
+        JsonDocument(names, result, modelled ? TimelineJson(*modelled) : nlohmann::ordered_json()));
+  }
+  if (report_ == "table") {
+    PrintTable(output, names, result);
+    if (modelled) PrintTimeline(output, *modelled);
+  }
+  output.EndLine();
+  output.Flush();
 }
 
 int RunCommand::Run(Output& output) {
@@ -141,6 +159,12 @@ int RunCommand::Run(Output& output) {
   if (oracle_) names.execution = "oracle";
   if (skip_device_run_ || modelled()) names.execution = "skipped";
   Log log(ParseLogLevel(log_level_));
+  JobResult result;
+  Interruption interruption([&](std::string_view signal) {
+    result.interrupted = signal;
+    Print(output, names, result, nullptr);
+  });
+  CrashHandler crash_handler;
   try {
     std::unique_ptr<Worker> worker = program_.MakeWorker(options);
     ModelledRun last;
@@ -148,22 +172,14 @@ int RunCommand::Run(Output& output) {
       last.report.chip = ModelledChip(*worker);
       view::ModelRuns(*worker, [&](view::RunModel model) { last.model = std::move(model); });
     }
-    JobResult result = RunOn(*worker, kase, params, output, log);
+    RunOn(*worker, kase, params, output, log, interruption, result);
     if (modelled()) {
       last.round = result.rounds.size();
       last.report = view::ReportTimeline(last.model, last.report.chip);
       if (!timeline_out_.empty()) WriteTimelineTrace(last, timeline_out_);
     }
-    if (json()) {
-      output.Write(
-          JsonDocument(names, result, modelled() ? TimelineJson(last) : nlohmann::ordered_json()));
-    }
-    if (report_ == "table") {
-      PrintTable(output, names, result);
-      if (modelled()) PrintTimeline(output, last);
-    }
-    output.EndLine();
-    output.Flush();
+    auto lock = interruption.Lock();
+    Print(output, names, result, modelled() ? &last : nullptr);
     if (!result.golden || result.golden->pass || result.golden->skipped) return kSuccess;
     bool seen = report_ == "table" && output.is_terminal();
     if (!seen) log.Error("the results differ from the reference: {}", result.golden->detail);
@@ -171,6 +187,7 @@ int RunCommand::Run(Output& output) {
   } catch (const Error& error) {
     // Something that reads a document gets one.
     if (json() && error.code() != ErrorCode::usage && !output.failed()) {
+      auto lock = interruption.Lock();
       output.WriteNow(JsonDocument(names, error));
     }
     throw;

@@ -14,7 +14,9 @@ class Log;
 
 namespace precast::cli {
 
+class Interruption;
 struct JobNames;
+struct ModelledRun;
 
 class RunCommand : public Command {
  public:
@@ -29,8 +31,11 @@ class RunCommand : public Command {
 
  private:
   void CheckTimeline() const;
-  JobResult RunOn(Worker& worker, const Case& kase, const Params& params, Output& output,
-                  const Log& log) const;
+  void RunOn(Worker& worker, const Case& kase, const Params& params, Output& output, const Log& log,
+             Interruption& interruption, JobResult& result) const;
+  /// `modelled`: null when there is no timeline to show.
+  void Print(Output& output, const JobNames& names, const JobResult& result,
+             const ModelledRun* modelled) const;
   bool json() const { return report_ == "json"; }
   bool modelled() const { return timeline_ == "model"; }
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <new>
+#include <utility>
 
 namespace precast::graph {
 
@@ -70,16 +72,30 @@ void HeapPlanner::Unlink(uint32_t block) {
 
 void HeapPlanner::Link() {
   // From the start, also when the last try ran out of memory: PutFresh sums up what was noted.
-  peak_ = live_bytes_ = 0;
+  uint64_t peak = std::exchange(peak_, 0), live_bytes = std::exchange(live_bytes_, 0);
   rightmost_ = 0;
   blocks_.resize(1);
-  for (const Noted& noted : noted_) PutFresh(noted.owner, noted.size);
+  try {
+    for (const Noted& noted : noted_) PutFresh(noted.owner, noted.size);
+  } catch (const std::bad_alloc&) {
+    peak_ = peak;
+    live_bytes_ = live_bytes;
+    throw;
+  }
   noted_.clear();
   linked_ = true;
 }
 
-void HeapPlanner::Retire(BufferId buffer) {
-  if (!linked_) Link();
+void HeapPlanner::Retire(BufferId buffer) noexcept {
+  try {
+    if (!linked_) Link();
+    if (free_run_ == 0) {
+      runs_.emplace_back();
+      FreeRun(static_cast<uint32_t>(runs_.size()) - 1);
+    }
+  } catch (const std::bad_alloc&) {
+    return;  // the bytes stay taken, which is safe
+  }
   uint32_t block = buffer < block_of_.size() ? block_of_[buffer] : 0;
   if (block == 0) return;
   block_of_[buffer] = 0;
@@ -97,12 +113,7 @@ void HeapPlanner::Retire(BufferId buffer) {
   if (right != 0) Delist(right);
   if (run == 0) {
     run = free_run_;
-    if (run != 0) {
-      free_run_ = runs_[run].next;
-    } else {
-      run = static_cast<uint32_t>(runs_.size());
-      runs_.emplace_back();
-    }
+    free_run_ = runs_[run].next;
     runs_[run] = {b.bytes, block, block, 0, 0, 0};
   } else if (left == 0) {
     runs_[run].bytes += b.bytes;

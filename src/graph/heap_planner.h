@@ -90,8 +90,9 @@ class HeapPlanner {
   }
 
   /// The scope of `buffer` ended: its bytes may be used again. Does nothing for a buffer that was
-  /// not placed, or retired before.
-  void Retire(BufferId buffer);
+  /// not placed, or retired before. Scopes end while exceptions are on their way, too, so it never
+  /// fails: without host memory the bytes are not used again.
+  void Retire(BufferId buffer) noexcept;
 
   /// The bytes of a live tensor now serve another one, of the same size.
   void NoteReuse(uint64_t bytes) { reused_bytes_ += SizeFor(bytes); }

@@ -109,6 +109,18 @@ std::optional<Error> RunContext::ReleaseSubmissions() noexcept {
   return first;
 }
 
+void ContextOwner::NoteLoss(const Error& error) noexcept {
+  if (error.code() != ErrorCode::device_lost) return;
+  std::lock_guard lock(loss_mutex_);
+  if (loss_) return;
+  try {
+    loss_.emplace(error);
+  } catch (const std::bad_alloc&) {
+    loss_.emplace(ErrorCode::device_lost, "device lost");  // short, so that it needs no memory
+  }
+  lost_.store(true, std::memory_order_release);
+}
+
 RunState::~RunState() { Detach(); }
 
 RunState::Moment RunState::Now() const {
@@ -163,6 +175,7 @@ void RunState::NoteFailure() noexcept {
   } catch (...) {  // no memory for the message: this one needs none
     if (!error_) error_.emplace(ErrorCode::out_of_memory, "no host memory");
   }
+  owner_->NoteLoss(*error_);
   finished_ = true;
 }
 
@@ -197,6 +210,7 @@ void RunState::Bind(const Orchestration& orchestration, ArgList args, const Prog
   EndPhase(Phase::host_orch, &since, 0);
 
   // Places on the device: the image, then staged arguments, then the graph heap.
+  owner_->process.Check("a run");  // the orchestration may have forked
   uint64_t image_bytes = AlignUp(graph.SealedBytes());
   uint64_t staging_bytes = AlignUp(builder.host().Place());
   uint64_t heap_bytes = graph.heap().peak_bytes();
@@ -297,6 +311,7 @@ void RunState::Bind(const Orchestration& orchestration, ArgList args, const Prog
 
 bool RunState::Wait(std::chrono::nanoseconds timeout) {
   if (finished_) return true;
+  owner_->process.Check("a run handle");
   device::Driver& driver = *context_->device.driver;
   if (driver.InKernel()) {
     Fail(
@@ -369,6 +384,10 @@ void RunState::Collect(device::Ticket* quarantined) {
 
 void RunState::Return(device::Ticket quarantined) noexcept {
   if (!context_) return;
+  if (!owner_->process.here()) {  // all that it would give back is the parent's
+    [[maybe_unused]] RunContext* left = context_.release();
+    return;
+  }
   context_->ReleaseSubmissions();  // of a run that failed; the device never reads them
   if (quarantined == 0) context_->builder.Release();
   owner_->Return(this, std::move(context_), quarantined);

@@ -9,6 +9,7 @@
 // Threads: one at a time.
 #pragma once
 
+#include "base/process_mark.h"
 #include "device/pinned_arena.h"
 #include "graph/builder.h"
 #include "run/inspector.h"
@@ -17,6 +18,7 @@
 #include <precast/report.h>
 #include <precast/worker.h>
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <mutex>
@@ -64,6 +66,15 @@ class RunState;
 /// The worker, as its runs see it.
 class ContextOwner {
  public:
+  const ProcessMark process;  ///< that the device is of
+
+  /// Remembers the first error that says `device_lost`; others are of no interest.
+  void NoteLoss(const Error& error) noexcept;
+  /// Throws what was remembered: the device is gone for good, whatever it says later.
+  void CheckNotLost() const {
+    if (lost_.load(std::memory_order_acquire)) [[unlikely]]
+      throw Error(*loss_);
+  }
   virtual ~ContextOwner() = default;
   /// A run is over and gives its context back. `quarantined`: that launch may still write the
   /// context's device memory and what the run claimed; 0: none.
@@ -71,6 +82,11 @@ class ContextOwner {
                       device::Ticket quarantined) noexcept = 0;
   /// Held while a run is launched and its uses are noted, so that copies see both or none.
   virtual std::mutex& launch_mutex() = 0;
+
+ private:
+  std::mutex loss_mutex_;
+  std::optional<Error> loss_;      // never changes once it is there
+  std::atomic<bool> lost_{false};  // the release pairs with the acquire of CheckNotLost
 };
 
 struct RunParameters {

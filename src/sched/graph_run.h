@@ -25,6 +25,7 @@
 #include "base/planted_fault.h"
 #include "sched/instance.h"
 #include "sched/lane.h"
+#include "sched/running.h"
 
 #include <precast/error.h>
 
@@ -84,6 +85,7 @@ class GraphRun {
       job = parcel->job;
     }
     Place current;
+    Running running(&current);
     try {
       Loop(lane, job, &current);
     } catch (...) {
@@ -115,11 +117,6 @@ class GraphRun {
   const std::optional<Error>& error() const { return error_; }
   uint64_t completed() const { return progress_.load(std::memory_order_acquire) >> kActiveBits; }
   const Instance& instance() const { return instance_; }
-  /// A task, found.
-  struct Place {
-    const Instance* instance = nullptr;
-    const abi::Task* task = nullptr;
-  };
   /// Requires: the instance exists and has not ended.
   Place Find(TaskRef ref) const {
     uint32_t number = static_cast<uint32_t>(ref >> 32);

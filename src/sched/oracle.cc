@@ -1,6 +1,7 @@
 #include "sched/oracle.h"
 
 #include "base/current_error.h"
+#include "sched/running.h"
 
 #include <precast/argument.h>
 
@@ -122,8 +123,11 @@ void RunPoisoned(const Instance& instance, const abi::Task* task, const OracleOp
 
 void RunOracle(const Instance& instance, const OracleOptions& options, uint64_t* completed) {
   abi::TaskId end = abi::EndTask(instance.header);
+  Place current{&instance, nullptr};
+  Running running(&current);
   for (abi::TaskId id = abi::kFirstTask; id < end;) {
     const abi::Task* task = abi::TaskAt(instance.image, id);
+    current.task = task;
     try {
       if ((task->flags & abi::kTaskGraph) != 0) {
         if (ShouldRun(instance, task)) {

@@ -171,6 +171,7 @@ void WorkerImpl::CheckNotInKernel(const char* call) const {
 std::unique_ptr<RunState> WorkerImpl::Launch(const Orchestration& orchestration, ArgList args,
                                              const RunOptions& options, const Program* program,
                                              bool caller_waits) try {
+  CheckNotLost();
   CheckNotInKernel(caller_waits ? "run" : "submit");
   if ((options.reverse_blocks || options.poison_outputs) && !options.oracle) {
     Fail(ErrorCode::invalid_argument, "reverse_blocks and poison_outputs need RunOptions::oracle");
@@ -247,7 +248,8 @@ const Program& WorkerImpl::Load(const std::string& path) {
 
 template <typename Access>
 void WorkerImpl::WithMemory(const char* call, const Tensor& tensor, std::optional<Bytes> bytes,
-                            bool writes, Access&& access) {
+                            bool writes, Access&& access) try {
+  CheckNotLost();
   CheckNotInKernel(call);
   if (!tensor.is_contiguous()) {
     Fail(ErrorCode::invalid_argument, "{}: {} is not contiguous", call, tensor.ToString());
@@ -284,9 +286,13 @@ void WorkerImpl::WithMemory(const char* call, const Tensor& tensor, std::optiona
     access(claimed.address + TensorAccess::Offset(tensor), extent);
     return;
   }
+} catch (const Error& error) {
+  NoteLoss(error);
+  throw;
 }
 
-Tensor WorkerImpl::Malloc(const Shape& shape, DType dtype) {
+Tensor WorkerImpl::Malloc(const Shape& shape, DType dtype) try {
+  CheckNotLost();
   try {
     return memory_->Malloc(shape, dtype);
   } catch (const Error& error) {
@@ -294,14 +300,20 @@ Tensor WorkerImpl::Malloc(const Shape& shape, DType dtype) {
     if (error.code() != ErrorCode::out_of_memory || definitions_.Trim(true) == 0) throw;
   }
   return memory_->Malloc(shape, dtype);
+} catch (const Error& error) {
+  NoteLoss(error);
+  throw;
 }
 
-void WorkerImpl::Free(const Tensor& tensor) {
+void WorkerImpl::Free(const Tensor& tensor) try {
   {
     std::lock_guard lock(mutex_);
     ReleaseSettled();  // which may have pinned it
   }
   memory_->Free(tensor);
+} catch (const Error& error) {
+  NoteLoss(error);
+  throw;
 }
 
 void WorkerImpl::CopyTo(const Tensor& device, const void* source, Bytes bytes) {
@@ -367,46 +379,56 @@ Worker::Worker(WorkerOptions options) {
   auto driver = platforms::MakeDriver(options.platform, options.threads);
   impl_ = std::make_unique<WorkerImpl>(std::move(options), std::move(driver));
 }
-Worker::~Worker() = default;
+Worker::Worker(std::unique_ptr<WorkerImpl> impl) : impl_(std::move(impl)) {}
+Worker::~Worker() {
+  // Threads and device are those of the process that made it, which goes on with them.
+  if (!impl_->process.here()) [[maybe_unused]]
+    WorkerImpl* left = impl_.release();
+}
 
-Tensor Worker::malloc(const Shape& shape, DType dtype) { return impl_->Malloc(shape, dtype); }
+WorkerImpl& Worker::impl() const {
+  impl_->process.Check("a worker");
+  return *impl_;
+}
 
-void Worker::free(const Tensor& tensor) { impl_->Free(tensor); }
+Tensor Worker::malloc(const Shape& shape, DType dtype) { return impl().Malloc(shape, dtype); }
+
+void Worker::free(const Tensor& tensor) { impl().Free(tensor); }
 
 void Worker::copy_to(const Tensor& device, const void* source, Bytes bytes) {
-  impl_->CopyTo(device, source, bytes);
+  impl().CopyTo(device, source, bytes);
 }
 
 void Worker::copy_from(void* target, const Tensor& device, Bytes bytes) {
-  impl_->CopyFrom(target, device, bytes);
+  impl().CopyFrom(target, device, bytes);
 }
 
-void Worker::memset(const Tensor& device, uint8_t value) { impl_->Memset(device, value); }
+void Worker::memset(const Tensor& device, uint8_t value) { impl().Memset(device, value); }
 
-uint64_t Worker::address(const Tensor& device) const { return impl_->memory().Of(device); }
+uint64_t Worker::address(const Tensor& device) const { return impl().memory().Of(device); }
 
 Tensor Worker::tensor_at(uint64_t address, const Shape& shape, DType dtype) const {
-  return impl_->memory().TensorAt(address, shape, dtype);
+  return impl().memory().TensorAt(address, shape, dtype);
 }
 
-const Program& Worker::load(const Program& program) { return impl_->Load(program); }
-const Program& Worker::load(const std::string& path) { return impl_->Load(path); }
+const Program& Worker::load(const Program& program) { return impl().Load(program); }
+const Program& Worker::load(const std::string& path) { return impl().Load(path); }
 
 RunReport Worker::run(const Orchestration& orchestration, ArgList args, const RunOptions& options) {
-  return impl_->Launch(orchestration, args, options, nullptr, true)->Result();
+  return impl().Launch(orchestration, args, options, nullptr, true)->Result();
 }
 RunReport Worker::run(const Program& program, ArgList args, const RunOptions& options) {
-  return impl_->Launch(program.orchestration, args, options, &program, true)->Result();
+  return impl().Launch(program.orchestration, args, options, &program, true)->Result();
 }
 RunHandle Worker::submit(const Orchestration& orchestration, ArgList args,
                          const RunOptions& options) {
-  return RunHandle(impl_->Launch(orchestration, args, options, nullptr, false));
+  return RunHandle(impl().Launch(orchestration, args, options, nullptr, false));
 }
 RunHandle Worker::submit(const Program& program, ArgList args, const RunOptions& options) {
-  return RunHandle(impl_->Launch(program.orchestration, args, options, &program, false));
+  return RunHandle(impl().Launch(program.orchestration, args, options, &program, false));
 }
 
-WorkerProperties Worker::properties() const { return impl_->properties(); }
+WorkerProperties Worker::properties() const { return impl().properties(); }
 
 std::vector<PlatformInfo> Platforms() {
   std::vector<PlatformInfo> platforms;

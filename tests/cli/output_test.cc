@@ -5,7 +5,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fcntl.h>
+#include <filesystem>
+#include <fstream>
 #include <string>
+#include <thread>
+#include <unistd.h>
 #include <vector>
 
 namespace precast::testing {
@@ -89,6 +94,35 @@ TEST(CommandOutput, ALongJobEndsWhenNobodyReads) {
               {.stop_reading_after = 8});  // the document is more than a pipe holds
   EXPECT_EQ(outcome.exit_code, 1) << "neither success nor death by a signal";
   EXPECT_THAT(outcome.err, HasSubstr("Broken pipe"));
+}
+
+// Each line is written at once, so lines of processes that share a stream are whole.
+TEST(CommandOutput, LinesOfSeveralProcessesAreNotMixed) {
+  std::filesystem::path path =
+      std::filesystem::path(::testing::TempDir()) / ("precast_log_" + std::to_string(getpid()));
+  auto redirect = [&] {
+    int file = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+    if (file < 0 || dup2(file, STDERR_FILENO) < 0) _exit(126);
+  };
+  std::vector<std::thread> processes;
+  for (int i = 0; i < 4; ++i) {
+    processes.emplace_back([&] {
+      Outcome outcome =
+          Precast({"run", "paged_attention", "--case", "small1_child_memory", "--host-views",
+                   "rebuild", "--rounds", "200", "--report", "none", "--log-level", "trace"},
+                  {.before = redirect});
+      EXPECT_EQ(outcome.exit_code, 0);
+    });
+  }
+  for (std::thread& process : processes) process.join();
+  std::ifstream file(path);
+  int lines = 0;
+  for (std::string line; std::getline(file, line); ++lines) {
+    EXPECT_THAT(line, ::testing::StartsWith("precast: "));
+    EXPECT_EQ(line.find("precast: ", 1), std::string::npos) << line;
+  }
+  EXPECT_GE(lines, 4 * 200);
+  std::filesystem::remove(path);
 }
 
 TEST(CommandOutput, ErrorsAreRedOnATerminalOnly) {

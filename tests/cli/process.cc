@@ -1,7 +1,6 @@
 #include "cli/process.h"
 
 #include <poll.h>
-#include <spawn.h>
 
 #include <cerrno>
 #include <fcntl.h>
@@ -42,11 +41,11 @@ Ends Open(Stream stream) {
   return ends;
 }
 
-void Attach(posix_spawn_file_actions_t* actions, int theirs, int descriptor) {
+void Attach(int theirs, int descriptor) {
   if (theirs >= 0) {
-    posix_spawn_file_actions_adddup2(actions, theirs, descriptor);
+    dup2(theirs, descriptor);
   } else {
-    posix_spawn_file_actions_addclose(actions, descriptor);
+    close(descriptor);
   }
 }
 
@@ -81,12 +80,6 @@ Outcome Precast(const std::vector<std::string>& args, const ProcessOptions& opti
   bool shared = options.out == Stream::terminal && options.err == Stream::terminal;
   Ends err = shared ? Ends{-1, out.theirs} : Open(options.err);
 
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  Attach(&actions, out.theirs, STDOUT_FILENO);
-  Attach(&actions, err.theirs, STDERR_FILENO);
-
   std::vector<std::string> words = {options.executable.empty() ? PrecastPath()
                                                                : options.executable};
   words.insert(words.end(), args.begin(), args.end());
@@ -102,15 +95,23 @@ Outcome Precast(const std::vector<std::string>& args, const ProcessOptions& opti
     result.push_back(nullptr);
     return result;
   };
-  pid_t child = 0;
-  const std::string executable = words[0];
-  int error = posix_spawn(&child, executable.c_str(), &actions, nullptr, pointers(words).data(),
-                          pointers(settings).data());
-  posix_spawn_file_actions_destroy(&actions);
+  std::vector<char*> argv = pointers(words), envp = pointers(settings);
+  int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  pid_t child = fork();
+  if (child < 0) FailCall("fork");
+  if (child == 0) {
+    dup2(nothing, STDIN_FILENO);
+    Attach(out.theirs, STDOUT_FILENO);
+    Attach(err.theirs, STDERR_FILENO);
+    if (options.before) options.before();
+    execve(argv[0], argv.data(), envp.data());
+    _exit(127);
+  }
+  close(nothing);
   if (out.theirs >= 0) close(out.theirs);
   if (err.theirs >= 0 && !shared) close(err.theirs);
-  if (error != 0) throw std::system_error(error, std::generic_category(), executable);
 
+  if (options.meanwhile) options.meanwhile(child);
   Outcome outcome;
   Drain(out, err, options.stop_reading_after, &outcome);
   int status = 0;

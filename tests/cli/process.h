@@ -1,8 +1,10 @@
 // Runs the precast command as users do, for the tests in this folder.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
+#include <sys/types.h>
 #include <vector>
 
 namespace precast::testing {
@@ -22,6 +24,10 @@ struct ProcessOptions {
   long stop_reading_after = -1;
   std::map<std::string, std::string> environment;  ///< added to that of the test
   std::string executable = {};                     ///< another one; empty: the command
+  /// Called in the process that is about to become the command: to set its limits.
+  std::function<void()> before = {};
+  /// Called with its id when it runs, before its output is read: to send it signals.
+  std::function<void(pid_t)> meanwhile = {};
 };
 
 /// Where the command lies.

@@ -1,5 +1,6 @@
 #include "platforms/sim/executor.h"
 
+#include "base/alternate_stack.h"
 #include "sched/graph_run.h"
 #include "sched/host_sync.h"
 #include "sched/kernel_table.h"
@@ -396,6 +397,7 @@ Parcel* Executor::Impl::Idle(Lane& lane, const std::atomic<bool>& give_up) {
 }
 
 void Executor::Impl::LaneMain(Lane& lane) {
+  AlternateStack stack;  // kernels may overflow the thread's own
   crew_.awake.fetch_add(1, std::memory_order_relaxed);
   for (;;) {
     Parcel* parcel = Idle(lane, closing_);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 namespace precast::sim {
 namespace {
@@ -20,8 +21,7 @@ std::optional<uint64_t> PageAllocator::FreeList::Take(uint64_t bytes) {
   auto [length, offset] = *found;
   Remove(offset, length);
   if (length > bytes) {
-    by_offset_.emplace(offset + bytes, length - bytes);
-    by_size_.emplace(length - bytes, offset + bytes);
+    Insert(offset + bytes, length - bytes);
   }
   return offset;
 }
@@ -42,19 +42,42 @@ std::pair<uint64_t, uint64_t> PageAllocator::FreeList::Add(uint64_t offset, uint
       Remove(previous_offset, previous_bytes);
     }
   }
-  by_offset_.emplace(offset, bytes);
-  by_size_.emplace(bytes, offset);
+  Insert(offset, bytes);
   return {offset, bytes};
 }
 
+void PageAllocator::FreeList::Insert(uint64_t offset, uint64_t bytes) {
+  Node node = std::move(spare_->back());
+  spare_->pop_back();
+  node.by_offset.key() = offset;
+  node.by_offset.mapped() = bytes;
+  node.by_size.value() = {bytes, offset};
+  by_offset_.insert(std::move(node.by_offset));
+  by_size_.insert(std::move(node.by_size));
+}
+
 void PageAllocator::FreeList::Remove(uint64_t offset, uint64_t bytes) {
-  by_offset_.erase(offset);
-  by_size_.erase({bytes, offset});
+  spare_->push_back({by_offset_.extract(offset), by_size_.extract({bytes, offset})});
 }
 
 PageAllocator::PageAllocator(uint64_t bytes)
-    : size_(bytes / kGranuleBytes * kGranuleBytes), granules_(kNoBoundary), pages_(kGranuleBytes) {
+    : size_(bytes / kGranuleBytes * kGranuleBytes),
+      granules_(kNoBoundary, &spare_),
+      pages_(kGranuleBytes, &spare_) {
+  Prepare(1);
   if (size_ > 0) granules_.Add(0, size_);
+}
+
+void PageAllocator::Prepare(uint64_t spare) {
+  while (spare_.size() < spare) {
+    if (spare_.capacity() == nodes_) spare_.reserve(2 * nodes_ + 8);
+    ByOffset by_offset;
+    BySize by_size;
+    by_offset.emplace();
+    by_size.emplace();
+    spare_.push_back({by_offset.extract(by_offset.begin()), by_size.extract(by_size.begin())});
+    ++nodes_;
+  }
 }
 
 uint64_t PageAllocator::Rounded(uint64_t bytes) {
@@ -64,6 +87,7 @@ uint64_t PageAllocator::Rounded(uint64_t bytes) {
 
 std::optional<uint64_t> PageAllocator::Allocate(uint64_t bytes) {
   if (bytes > size_) return std::nullopt;
+  Prepare(live_ + 2);  // one for the rest of a granule, one to free this
   uint64_t rounded = Rounded(bytes);
   std::optional<uint64_t> offset;
   if (rounded < kGranuleBytes) {
@@ -75,12 +99,16 @@ std::optional<uint64_t> PageAllocator::Allocate(uint64_t bytes) {
   } else {
     offset = granules_.Take(rounded);
   }
-  if (offset.has_value()) in_use_ += rounded;
+  if (offset.has_value()) {
+    in_use_ += rounded;
+    ++live_;
+  }
   return offset;
 }
 
-void PageAllocator::Free(uint64_t offset, uint64_t bytes) {
+void PageAllocator::Free(uint64_t offset, uint64_t bytes) noexcept {
   uint64_t rounded = Rounded(bytes);
+  --live_;
   in_use_ -= rounded;
   if (rounded < kGranuleBytes) {
     auto [joined_offset, joined_bytes] = pages_.Add(offset, rounded);

@@ -113,8 +113,10 @@ void* SimDriver::AllocatePinned(uint64_t bytes) {
   if (block == nullptr) {
     Fail(ErrorCode::out_of_memory, "out of pinned memory: {} bytes asked", bytes);
   }
+  std::unique_ptr<void, void (*)(void*)> guard(block, std::free);
   std::lock_guard lock(pinned_mutex_);
   pinned_.insert(block);
+  (void)guard.release();
   Advance(Priced::allocate_pinned, bytes);
   return block;
 }

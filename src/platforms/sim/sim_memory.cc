@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
+#include <utility>
 
 namespace precast::sim {
 namespace {
@@ -82,6 +83,8 @@ uint64_t SimMemory::Allocate(uint64_t bytes) {
   if (bytes == 0) {
     Fail(ErrorCode::invalid_argument, "allocation of 0 device bytes; allowed: 1 or more");
   }
+  Table entry;
+  entry.emplace(0, Allocation{.bytes = bytes});  // first: then nothing fails once there are pages
   std::unique_lock lock(mutex_);
   std::optional<uint64_t> offset = pages_.Allocate(bytes);
   if (!offset.has_value()) {
@@ -89,7 +92,9 @@ uint64_t SimMemory::Allocate(uint64_t bytes) {
          "out of device memory: {} bytes asked, {} in use, {} available ({} in one piece)", bytes,
          pages_.in_use(), pages_.size() - pages_.in_use(), pages_.largest_free());
   }
-  live_.emplace(base_ + *offset, Allocation{.bytes = bytes});
+  auto node = entry.extract(entry.begin());
+  node.key() = base_ + *offset;
+  live_.insert(std::move(node));
   return base_ + *offset;
 }
 
