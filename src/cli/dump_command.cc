@@ -90,8 +90,9 @@ DumpCommand::Execution DumpCommand::Execute(bool oracle) const {
   detail::WorkerAccess::Impl(*worker).set_observer(&dump);
   JobOptions job{.rounds = round_.round + 1, .golden = false, .run = {.oracle = oracle}};
   Progress progress(true);
-  JobResult result = RunJob(*worker, worker->load(program_.program()), kase, params, job, progress,
-                            Log(ParseLogLevel("warn")));
+  JobResult result;
+  RunJob(*worker, worker->load(program_.program()), kase, params, job, progress,
+         Log(ParseLogLevel("warn")), nullptr, result);
   CheckRounds(round_, kase, result);
   if (error) throw Error(*error);
   execution.records = dump.Take();

@@ -32,6 +32,10 @@ const Case& FindCase(const Program& program, const std::string& name) {
 
 namespace {
 
+std::unique_lock<std::timed_mutex> LockOf(Interruption* interruption) {
+  return interruption != nullptr ? interruption->Lock() : std::unique_lock<std::timed_mutex>();
+}
+
 // What a case does not find, a file above all, the user named wrongly.
 std::unique_ptr<CaseRun> Make(const Case& kase, const CaseContext& context) {
   try {
@@ -46,7 +50,7 @@ std::unique_ptr<CaseRun> Make(const Case& kase, const CaseContext& context) {
 
 void RunRounds(Worker& worker, const Program& program, const Case& kase, const Params& params,
                const JobOptions& options, Progress& progress, const Log& log,
-               Interruption& interruption, JobResult& result) {
+               Interruption* interruption, JobResult& result) {
   bool check = options.golden && !options.run.skip_device_run;
   progress.Show(fmt::format("preparing {}, case {}", program.name, kase.name));
   std::unique_ptr<CaseRun> run = Make(kase, {.worker = worker,
@@ -64,7 +68,7 @@ void RunRounds(Worker& worker, const Program& program, const Case& kase, const P
     log.Info("round {}: {} in all, {} in execute", round + 1, FormatMicroseconds(report.total_us),
              FormatMicroseconds(report[Phase::execute].wall_us));
     run->After(round, report);
-    auto lock = interruption.Lock();
+    auto lock = LockOf(interruption);
     result.rounds.push_back(std::move(report));
   }
   std::optional<GoldenResult> golden;
@@ -76,7 +80,7 @@ void RunRounds(Worker& worker, const Program& program, const Case& kase, const P
     }
   }
   progress.Pause();
-  auto lock = interruption.Lock();
+  auto lock = LockOf(interruption);
   result.golden = std::move(golden);
   if (const std::string* text = run->Text()) result.text = *text;
   result.summary = run->Summary();
@@ -87,7 +91,7 @@ void RunRounds(Worker& worker, const Program& program, const Case& kase, const P
 
 void RunJob(Worker& worker, const Program& program, const Case& kase, const Params& params,
             const JobOptions& options, Progress& progress, const Log& log,
-            Interruption& interruption, JobResult& result) {
+            Interruption* interruption, JobResult& result) {
   try {
     RunRounds(worker, program, kase, params, options, progress, log, interruption, result);
   } catch (const Error&) {

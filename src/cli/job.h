@@ -44,9 +44,9 @@ const Case& FindCase(const Program& program, const std::string& name);
 /// Makes the case, runs its rounds, checks the results. Throws what fails on the way; a golden
 /// check that fails is a result, not an error. A file that the case needs and that is not there is
 /// an error of usage. `program` must be loaded on `worker`. What there is of `result` changes under
-/// the lock of `interruption`.
+/// the lock of `interruption`; that is null when nobody looks before the end.
 void RunJob(Worker& worker, const Program& program, const Case& kase, const Params& params,
             const JobOptions& options, Progress& progress, const Log& log,
-            Interruption& interruption, JobResult& result);
+            Interruption* interruption, JobResult& result);
 
 }  // namespace precast::cli

@@ -29,8 +29,9 @@ view::RunGraph CaptureRound(const ProgramOptions& program, const RoundOptions& o
   view::CaptureRuns(*worker, [&](view::RunGraph captured) { graph = std::move(captured); });
   JobOptions job{.rounds = options.round + 1, .golden = false, .run = {.skip_device_run = true}};
   Progress progress(true);
-  JobResult result = RunJob(*worker, worker->load(program.program()), kase, params, job, progress,
-                            Log(ParseLogLevel("warn")));
+  JobResult result;
+  RunJob(*worker, worker->load(program.program()), kase, params, job, progress,
+         Log(ParseLogLevel("warn")), nullptr, result);
   CheckRounds(options, kase, result);
   return graph;
 }

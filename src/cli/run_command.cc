@@ -118,7 +118,7 @@ void RunCommand::RunOn(Worker& worker, const Case& kase, const Params& params, O
     };
   }
   RunJob(worker, worker.load(program_.program()), kase, params, options, progress, log,
-         interruption, result);
+         &interruption, result);
 }
 
 void RunCommand::Print(Output& output, const JobNames& names, const JobResult& result,

@@ -28,7 +28,7 @@ RunGraph Chain() {
     o.submit(nothing, {in(x.slice(0, 8, 24)), out(y.slice(0, 0, 4))}, {.name = "b"});
     Task c = o.submit(nothing, {inout(y.slice(0, 0, 2))}, {.name = "c"});
     o.submit(nothing, {in(x.slice(0, 32, 64))}, {.name = "d"});
-    o.submit(kNoKernel, {}, {.after = {c}, .name = "e"});
+    o.submit(kNoKernel, {}, {.name = "e", .after = {c}});
   });
 }
 

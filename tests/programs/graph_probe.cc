@@ -45,7 +45,7 @@ void Build(Orchestrator& o, const Args& args) {
   Task first = o.submit(add_one, {inout(x)}, {.blocks = 4, .name = "first"});  // 0
   o.submit(count_calls, {out(count)}, {.name = "count"});                      // 1
   o.submit(add_one, {inout(x)}, {.name = "skipped", .when = when(count, {3}, Compare::greater, 5)});
-  o.submit(kNoKernel, {}, {.after = {first}, .name = "barrier"});                    // 3
+  o.submit(kNoKernel, {}, {.name = "barrier", .after = {first}});                    // 3
   o.submit_graph("body", Body, {inout(x)});                                          // 4
   o.submit_graph("body", Body, {inout(x)});                                          // 5
   o.submit(copy, {in(x), out(y)}, {.name = "last"});                                 // 6
