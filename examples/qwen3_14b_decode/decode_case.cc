@@ -243,7 +243,7 @@ std::vector<Case> DecodeCases() {
 
 std::vector<ParamSpec> DecodeParams() {
   return {{"scale", "auto",
-           "full: real sizes; small: executed and checked; auto: small where kernels compute"},
+           "full, small (executed and checked), auto: small to compute"},
           {"kernels", "real", "empty: they do nothing, so that every scale can be executed"}};
 }
 

@@ -206,7 +206,7 @@ std::vector<Misuse> OrchestrationMisuse() {
        Doing([](Orchestrator&, const Tensor&) {})},
       {"submit_after_the_orchestration_returned",
        ErrorCode::stale,
-       {"after its orchestration"},
+       {"after the orchestration had returned"},
        [](Worker& worker) {
          std::vector<int64_t> x(8);
          Orchestrator* kept = nullptr;
@@ -221,7 +221,7 @@ std::vector<Misuse> OrchestrationMisuse() {
        }},
       {"alloc_after_the_orchestration_returned",
        ErrorCode::stale,
-       {"after its orchestration"},
+       {"after the orchestration had returned"},
        [](Worker& worker) {
          std::vector<int64_t> x(8);
          Orchestrator* kept = nullptr;

@@ -60,6 +60,7 @@ class Probe : public CaseRun {
         x_(16),
         y_(16) {}
   std::vector<Arg> Args(int /*round*/) override { return {inout(x_), out(y_), tasks_}; }
+  bool WantsRound(int round, int /*asked*/) override { return round == 0; }
   GoldenResult Check() override { return {true, 0, ""}; }
 
  private:
