@@ -17,9 +17,10 @@ import os
 import time
 from dataclasses import dataclass
 
-# OpenBLAS gets two threads, and torch, in main, one: with two in torch's own pool, Debian's build
-# takes four times as long per step.
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "2")
+# OpenBLAS gets one thread, and torch, in main, one, too. Two are an eighth faster on an idle machine
+# and wait for each other on a busy one; with two in torch's own pool, Debian's build takes four
+# times as long per step.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import gguf
 import numpy as np
