@@ -334,7 +334,8 @@ void RunBuilder::OrchestrateReplayable(const Program& program, ArgList args) {
                  },
                  &program};
   Orchestrate([&](Orchestrator&, const Args& own) {
-    std::vector<Arg> list;
+    std::vector<Arg>& list = whole_boundary_;
+    list.clear();
     size_t tensor = 0, scalar = 0;
     for (const Arg& arg : args) {
       if (arg.is_scalar()) {

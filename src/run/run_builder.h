@@ -188,8 +188,9 @@ class RunBuilder {
   size_t depth_ = 0;
   std::string graph_name_;  // of the body under record here, for messages
   bool verify_replays_ = false;
-  bool recording_ = false;        // a body of this builder's is called right now
-  std::vector<Tensor> boundary_;  // of the outer builder, by number
+  bool recording_ = false;           // a body of this builder's is called right now
+  std::vector<Tensor> boundary_;     // of the outer builder, by number
+  std::vector<Arg> whole_boundary_;  // of a replayable program
   std::vector<run::Guard> guards_;
   graph::ImageMemory body_image_;  // of the body that is recorded here, in body_memory_
   std::vector<uint64_t> body_memory_;
