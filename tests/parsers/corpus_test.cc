@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 class CorpusTest : public testing::TestWithParam<NamedTarget> {};
 INSTANTIATE_TEST_SUITE_P(Targets, CorpusTest, testing::ValuesIn(kTargets),
-                         [](const auto& info) { return std::string(info.param.name); });
+                         [](const auto& target) { return std::string(target.param.name); });
 
 TEST_P(CorpusTest, EveryInputIsAnsweredOrRefused) {
   std::vector<fs::path> files;

@@ -186,7 +186,8 @@ TestImage SmallDefinition() {
 
 /// Instances in a chain, whose scratch is the same bytes, and some with a condition.
 ImageSample Graphs() {
-  ImageSample sample{"graphs", {}, {}};
+  ImageSample sample;
+  sample.name = "graphs";
   sample.definitions.push_back(SmallDefinition());
   const TestImage& definition = sample.definitions[0];
   TestGraph g(1 << 16);
@@ -207,7 +208,8 @@ ImageSample Graphs() {
 
 /// Graphs in graphs, which pass their scalars on.
 ImageSample Nested() {
-  ImageSample sample{"nested", {}, {}};
+  ImageSample sample;
+  sample.name = "nested";
   sample.definitions.push_back(SmallDefinition());
   Defined outer;
   outer.g.builder().AddDefinition(sample.definitions[0].header()->content_hash);
