@@ -33,6 +33,10 @@ if(PRECAST_SANITIZE)
   add_compile_options($<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
 endif()
 
+if(PRECAST_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
+
 # The thread sanitizer needs the address space laid out without much randomness. Where the system
 # lets us, tests run without any.
 if(PRECAST_SANITIZE MATCHES "thread")

@@ -102,7 +102,7 @@ void AbCommand::Declare(CLI::App& app, const std::vector<std::string>& /*args*/)
       "  precast ab bgemm --bin-a ../before/precast --bin-b build/release/bin/precast --json");
 }
 
-void AbCommand::CheckOptions() {
+void AbCommand::Check() {
   if (program_.empty())
     Fail(ErrorCode::usage, "name a program: one of precast list, or the path of a .so");
   if (!sides_[0].given && !sides_[1].given) {
@@ -260,7 +260,6 @@ void AbCommand::PrintTable(Output& output, const Json& document) const {
 }
 
 int AbCommand::Run(Output& output) {
-  CheckOptions();
   {
     Progress progress(true);
     for (int segment = 0; segment < segments_; ++segment) {
@@ -275,7 +274,8 @@ int AbCommand::Run(Output& output) {
   }
   Json document = Document();
   if (json_) {
-    output.Write(document.dump(2) + "\n");
+    // Paths and options need not be UTF-8.
+    output.Write(document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
   } else {
     PrintTable(output, document);
   }

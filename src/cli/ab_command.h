@@ -20,6 +20,7 @@ class AbCommand : public Command {
   }
   std::string usage() const override { return "precast ab PROGRAM [OPTIONS]"; }
   void Declare(CLI::App& app, const std::vector<std::string>& args) override;
+  void Check() override;
   int Run(Output& output) override;
 
  private:
@@ -38,7 +39,6 @@ class AbCommand : public Command {
     std::array<Segments, 2> values;
   };
 
-  void CheckOptions();
   Json Measure(const Side& side, bool golden) const;
   void Collect(const Json& document, size_t side);
   Json Document() const;

@@ -53,13 +53,16 @@ void BenchCommand::Declare(CLI::App& app, const std::vector<std::string>& args) 
       "  precast bench run --impl precast,onetbb --threads 2 --json");
 }
 
-int BenchCommand::Run(Output& output) {
+void BenchCommand::Check() {
   if (args_.empty()) {
     Fail(ErrorCode::usage, "name a suite, one of {}", fmt::join(kSuites, ", "));
   }
   if (std::find(kSuites.begin(), kSuites.end(), args_[0]) == kSuites.end()) {
     FailUnknown("suite", args_[0], kSuites);
   }
+}
+
+int BenchCommand::Run(Output& output) {
   output.Flush();
   std::string path = BenchPath();
   std::vector<char*> words = {path.data()};

@@ -15,6 +15,7 @@ class BenchCommand : public Command {
   std::string summary() const override { return "Measure building and executing graphs"; }
   std::string usage() const override { return "precast bench SUITE [OPTIONS]"; }
   void Declare(CLI::App& app, const std::vector<std::string>& args) override;
+  void Check() override;
   /// Becomes precast-bench, and so returns only by throwing.
   int Run(Output& output) override;
 

@@ -1,6 +1,6 @@
 // Command: one word after `precast`, with its options. command_line.cc lists them.
 //
-// A command is made, declared and run once, on one thread.
+// A command is made, declared, checked and run once, on one thread.
 #pragma once
 
 #include <precast/program.h>
@@ -38,7 +38,9 @@ class Command {
   /// Adds options and help to `app`. `args` is what follows the command's name: options may depend
   /// on it.
   virtual void Declare(CLI::App& app, const std::vector<std::string>& args) = 0;
-  /// Called after the options were parsed. Returns an ExitCode or throws `Error`; its code `usage`
+  /// Called after the options were parsed: throws `Error{usage}` for values that make no sense.
+  virtual void Check() {}
+  /// Called after that. Returns an ExitCode or throws `Error`; its code `usage`
   /// becomes kUsage, every other one kFailure.
   virtual int Run(Output& output) = 0;
 };

@@ -114,14 +114,14 @@ void SetUp(CLI::App& app, const std::string& usage) {
   app.formatter(std::make_shared<HelpFormatter>(usage));
 }
 
-// `help_line` is kept up to date with what is known about the command line.
-int RunCommandLine(Command& command, const std::vector<std::string>& args, Output& output,
-                   std::string& help_line) {
-  help_line = command.help_line();
+// False when help was asked for, and printed.
+bool Parse(Command& command, const std::vector<std::string>& args, Output& output,
+           std::string* help_line) {
+  *help_line = command.help_line();
   CLI::App app(command.summary(), "precast " + command.name());
   SetUp(app, command.usage());
   command.Declare(app, args);
-  help_line = command.help_line();
+  *help_line = command.help_line();
   std::vector<std::string> reversed = SplitEmptyValues(args);  // what CLI11 wants
   std::reverse(reversed.begin(), reversed.end());
   try {
@@ -129,40 +129,19 @@ int RunCommandLine(Command& command, const std::vector<std::string>& args, Outpu
   } catch (const CLI::CallForHelp&) {
     output.Write(app.help());
     output.Flush();
-    return kSuccess;
+    return false;
   } catch (const CLI::ExtrasError&) {
     FailExtras(app, app.remaining(true));
   } catch (const CLI::Error& error) {
     throw Error(ErrorCode::usage, error.what());
   }
-  return command.Run(output);
+  command.Check();
+  return true;
 }
 
-int Dispatch(const std::vector<std::string>& args, const Programs& programs, Output& output,
-             std::string& help_line) {
-  std::vector<std::unique_ptr<Command>> commands;
-  commands.push_back(std::make_unique<RunCommand>(programs));
-  commands.push_back(std::make_unique<ListCommand>(programs));
-  commands.push_back(std::make_unique<GraphCommand>(programs));
-  commands.push_back(std::make_unique<ExplainCommand>(programs));
-  commands.push_back(std::make_unique<DumpCommand>(programs));
-  commands.push_back(std::make_unique<AbCommand>());
-  commands.push_back(std::make_unique<ProbeCommand>());
-  commands.push_back(std::make_unique<DoctorCommand>());
-  commands.push_back(std::make_unique<BenchCommand>());
-  commands.push_back(std::make_unique<FuzzCommand>());
-
-  if (!args.empty() && !args[0].starts_with("-")) {
-    std::vector<std::string> names;
-    for (const auto& command : commands) {
-      names.push_back(command->name());
-      if (names.back() == args[0]) {
-        return RunCommandLine(*command, {args.begin() + 1, args.end()}, output, help_line);
-      }
-    }
-    FailUnknown("command", args[0], names);
-  }
-
+// Without a command: the exit code of --help, --version, or of no argument at all.
+int RunWithoutCommand(const std::vector<std::string>& args,
+                      const std::vector<std::unique_ptr<Command>>& commands, Output& output) {
   CLI::App app("Runs task graphs on accelerators", "precast");
   SetUp(app, "precast COMMAND [OPTIONS]");
   bool version = false;
@@ -192,11 +171,43 @@ int Dispatch(const std::vector<std::string>& args, const Programs& programs, Out
 
 }  // namespace
 
+std::unique_ptr<Command> Prepare(const std::vector<std::string>& args, const Programs& programs,
+                                 Output& output, std::string* help_line, int* exit_code) {
+  std::vector<std::unique_ptr<Command>> commands;
+  commands.push_back(std::make_unique<RunCommand>(programs));
+  commands.push_back(std::make_unique<ListCommand>(programs));
+  commands.push_back(std::make_unique<GraphCommand>(programs));
+  commands.push_back(std::make_unique<ExplainCommand>(programs));
+  commands.push_back(std::make_unique<DumpCommand>(programs));
+  commands.push_back(std::make_unique<AbCommand>());
+  commands.push_back(std::make_unique<ProbeCommand>());
+  commands.push_back(std::make_unique<DoctorCommand>());
+  commands.push_back(std::make_unique<BenchCommand>());
+  commands.push_back(std::make_unique<FuzzCommand>());
+
+  *help_line = "precast --help";
+  if (args.empty() || args[0].starts_with("-")) {
+    *exit_code = RunWithoutCommand(args, commands, output);
+    return nullptr;
+  }
+  std::vector<std::string> names;
+  for (auto& command : commands) {
+    names.push_back(command->name());
+    if (names.back() != args[0]) continue;
+    *exit_code = kSuccess;
+    if (!Parse(*command, {args.begin() + 1, args.end()}, output, help_line)) return nullptr;
+    return std::move(command);
+  }
+  FailUnknown("command", args[0], names);
+}
+
 int Main(const std::vector<std::string>& args, const Programs& programs) {
-  std::string help_line = "precast --help";
+  std::string help_line;
   try {
     Output output(stdout);
-    return Dispatch(args, programs, output, help_line);
+    int exit_code = kSuccess;
+    std::unique_ptr<Command> command = Prepare(args, programs, output, &help_line, &exit_code);
+    return command == nullptr ? exit_code : command->Run(output);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::usage) {
       PrintError(error.message(), "");

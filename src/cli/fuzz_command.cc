@@ -78,7 +78,6 @@ class LastWords {
 }  // namespace
 
 void FuzzCommand::Declare(CLI::App& app, const std::vector<std::string>& /*args*/) {
-  app_ = &app;
   app.add_option("--seed", seed_, "Seed of the first program; the next has the next [random]")
       ->type_name("N")
       ->check([](const std::string& text) {  // which would wrap around
@@ -109,16 +108,18 @@ void FuzzCommand::Declare(CLI::App& app, const std::vector<std::string>& /*args*
       "  precast fuzz --seed 17 --threads 2");
 }
 
-int FuzzCommand::Run(Output& output) {
-  fuzz::Options options;
-  bool seeded = app_->count("--seed") > 0;
-  options.seed = seed_;
-  if (!seeded) options.seed = std::random_device()();
-  if (!time_.empty()) options.time = ParseTime(time_);
+void FuzzCommand::Check() {
+  if (!time_.empty()) duration_ = ParseTime(time_);
   if (programs_ != 0 && !time_.empty()) {
     Fail(ErrorCode::usage, "--programs and --time: one of them says when to stop");
   }
-  options.programs = programs_ != 0 ? programs_ : seeded ? 1 : kDefaultPrograms;
+}
+
+int FuzzCommand::Run(Output& output) {
+  fuzz::Options options;
+  options.seed = seed_ ? *seed_ : std::random_device()();
+  options.time = duration_;
+  options.programs = programs_ != 0 ? programs_ : seed_ ? 1 : kDefaultPrograms;
   if (threads_ != 0) options.threads = {threads_};
   if (!platform_.empty()) {
     options.platforms = {platform_};

@@ -135,16 +135,8 @@ void RunCommand::Print(Output& output, const JobNames& names, const JobResult& r
   output.Flush();
 }
 
-int RunCommand::Run(Output& output) {
-  if (const auto& error = program_.load_error(); error && json()) {
-    output.WriteNow(
-        JsonDocument({program_.program_name(), program_.case_name(), program_.platform()}, *error));
-  }
-  CheckTimeline();
-  const Program& program = program_.program();
-  const Case& kase = program_.FindCase();
-  Params params = program_.MakeParams();
-  WorkerOptions options{
+WorkerOptions RunCommand::Options() const {
+  return {
       .threads = threads_,
       .heap = ParseBytesOf("--heap", heap_),
       .host_views = host_views_ == "copy"      ? HostViewPolicy::copy
@@ -155,6 +147,25 @@ int RunCommand::Run(Output& output) {
       .variant_limit = variant_limit_,
       .upload = upload_ == "one" ? UploadMode::one : UploadMode::per_submission,
       .log_level = log_level_};
+}
+
+void RunCommand::Check() {
+  CheckTimeline();
+  if (program_.load_error()) return;  // the failure of a run, which has a report
+  program_.FindCase();
+  program_.MakeParams();
+  Options();
+}
+
+int RunCommand::Run(Output& output) {
+  if (const auto& error = program_.load_error(); error && json()) {
+    output.WriteNow(
+        JsonDocument({program_.program_name(), program_.case_name(), program_.platform()}, *error));
+  }
+  const Program& program = program_.program();
+  const Case& kase = program_.FindCase();
+  Params params = program_.MakeParams();
+  WorkerOptions options = Options();
   JobNames names{program.name, kase.name, program_.platform()};
   if (oracle_) names.execution = "oracle";
   if (skip_device_run_ || modelled()) names.execution = "skipped";

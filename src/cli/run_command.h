@@ -27,10 +27,12 @@ class RunCommand : public Command {
   std::string usage() const override { return "precast run PROGRAM [OPTIONS]"; }
   std::string help_line() const override { return program_.help_line(); }
   void Declare(CLI::App& app, const std::vector<std::string>& args) override;
+  void Check() override;
   int Run(Output& output) override;
 
  private:
   void CheckTimeline() const;
+  WorkerOptions Options() const;
   void RunOn(Worker& worker, const Case& kase, const Params& params, Output& output, const Log& log,
              Interruption& interruption, JobResult& result) const;
   /// `modelled`: null when there is no timeline to show.

@@ -1,6 +1,7 @@
 #include "graph/validator.h"
 
 #include "abi/image.h"
+#include "graph/content_hash.h"
 
 #include <precast/argument.h>
 #include <precast/dtype.h>
@@ -37,10 +38,16 @@ class Validator {
     CheckPredicates();
     CheckMixes();
     CheckNames();
+    CheckDefinitions();
     CheckTasks();
     CheckEdges();
     CheckRoots();
-    CheckCounters();
+    if (options_.kind == ImageKind::run) {
+      CheckRun();
+    } else {
+      CheckDefinition();
+    }
+    if (options_.stored) CheckStored();
   }
 
  private:
@@ -68,12 +75,16 @@ class Validator {
   void CheckNames();
   void CheckTasks();
   void CheckTask(abi::TaskId id, const abi::Task& task);
+  void CheckDefinitions();
   void CheckGraphTask(const abi::Task& task);
+  void CheckBound(const abi::Task& task, const abi::Header& definition);
   void CheckArguments(const abi::Task& task);
   void CheckEdges();
   void CheckConsumers(abi::TaskId id, const abi::Task& task);
   void CheckRoots();
-  void CheckCounters();
+  void CheckRun();
+  void CheckDefinition();
+  void CheckStored();
 
   const std::span<const std::byte> image_;
   const ValidateOptions options_;
@@ -240,6 +251,21 @@ void Validator::CheckNames() {
   }
 }
 
+void Validator::CheckDefinitions() {
+  if (options_.definitions.empty()) return;
+  auto definitions = Records<abi::Definition>(header_.definitions);
+  if (definitions.size() != options_.definitions.size()) {
+    Bad("section definitions: {} records, {} are known", definitions.size(),
+        options_.definitions.size());
+  }
+  for (size_t i = 0; i < definitions.size(); ++i) {
+    if (definitions[i].hash != options_.definitions[i]->content_hash) {
+      Bad("definitions[{}]: hash {:#x}, that definition has {:#x}", i, definitions[i].hash,
+          options_.definitions[i]->content_hash);
+    }
+  }
+}
+
 void Validator::CheckTasks() {
   uint64_t end = abi::kFirstTask + header_.task_bytes / abi::kUnit;
   in_edges_.assign(end, kNoTask);
@@ -325,6 +351,30 @@ void Validator::CheckGraphTask(const abi::Task& task) {
   if (scratch == 0 || slots_.empty() || (scratch - 1) * abi::kScratchUnit >= slots_[0].bytes) {
     Bad("task {}: scratch at unit {} of a heap of {} bytes", task.number, scratch,
         slots_.empty() ? 0 : slots_[0].bytes);
+  }
+  if (!options_.definitions.empty()) CheckBound(task, *options_.definitions[task.kernel]);
+}
+
+/// What sched::MakeInstance relies on.
+void Validator::CheckBound(const abi::Task& task, const abi::Header& definition) {
+  auto needed =
+      std::span(abi::At<abi::Slot>(&definition, definition.slots), definition.slots.count);
+  if (task.tensors + uint64_t{1} != needed.size() || task.scalars != definition.scalars) {
+    Bad("task {}: {} places and {} scalars for definition {}, which takes {} and {}", task.number,
+        task.tensors, task.scalars, task.kernel, needed.size() - 1, definition.scalars);
+  }
+  const abi::Binding* places = Records<abi::Binding>(header_.bindings).data() + task.blocks;
+  for (uint64_t i = 0; i < task.tensors; ++i) {
+    uint64_t slot = abi::SlotOf(places[i]), offset = abi::OffsetOf(places[i]);
+    if (slots_[slot].bytes - offset < needed[i + 1].bytes) {
+      Bad("task {}: slot {} of definition {} takes {} bytes from byte {} of slot {}, which has {}",
+          task.number, i + 1, task.kernel, needed[i + 1].bytes, offset, slot, slots_[slot].bytes);
+    }
+  }
+  uint64_t begin = uint64_t{task.consumer[abi::kInlineConsumers - 1] - 1} * abi::kScratchUnit +
+                   abi::ScratchHeapOffset(needed.size(), definition.scalars, definition.tasks);
+  if (uint64_t end = MultiplyAdd(1, begin, definition.heap_bytes); end > slots_[0].bytes) {
+    Bad("task {}: scratch up to byte {} of a heap of {} bytes", task.number, end, slots_[0].bytes);
   }
 }
 
@@ -428,10 +478,30 @@ void Validator::CheckConsumers(abi::TaskId id, const abi::Task& task) {
   visit(task.consumer, inlined, abi::InlineConsumers(task));
 }
 
-/// What only definitions have.
-void Validator::CheckCounters() {
+/// Nobody gives a run scalars, or counts its sinks.
+void Validator::CheckRun() {
+  struct Field {
+    std::string_view name;
+    uint64_t value;
+  };
+  for (const Field& field : {Field{"scalars", header_.scalars},
+                             {"sinks", header_.sinks},
+                             {"heap_bytes", header_.heap_bytes},
+                             {"counters", header_.counters.count}}) {
+    if (field.value != 0) {
+      Bad("header: {} is {} in the image of a run (0 allowed)", field.name, field.value);
+    }
+  }
+}
+
+/// What an instance copies and counts.
+void Validator::CheckDefinition() {
+  if (slots_.empty() || slots_[0].bytes != header_.heap_bytes) {
+    Bad("header: a heap of {} bytes, slot 0 has {}", header_.heap_bytes,
+        slots_.empty() ? 0 : slots_[0].bytes);
+  }
+  if (header_.tasks == 0) Bad("header: 0 tasks in a definition, whose instances would never end");
   auto counters = Records<uint32_t>(header_.counters);
-  if (counters.empty() && header_.sinks == 0) return;
   if (counters.size() != header_.tasks) {
     Bad("section counters: {} records for {} tasks", counters.size(), header_.tasks);
   }
@@ -445,6 +515,19 @@ void Validator::CheckCounters() {
     id += task.units;
   }
   if (header_.sinks != sinks) Bad("header: {} sinks, there are {}", header_.sinks, sinks);
+}
+
+void Validator::CheckStored() {
+  auto definitions = Records<abi::Definition>(header_.definitions);
+  for (size_t i = 0; i < definitions.size(); ++i) {
+    if (definitions[i].address != 0) {
+      Bad("definitions[{}]: address {:#x} (0 allowed where an image is kept)", i,
+          definitions[i].address);
+    }
+  }
+  if (uint64_t hash = ContentHash(image_); hash != header_.content_hash) {
+    Bad("header: content hash {:#x}, the content has {:#x}", header_.content_hash, hash);
+  }
 }
 
 void Validator::CheckRoots() {

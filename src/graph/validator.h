@@ -4,16 +4,16 @@
 // outside, and by tests. The scheduler trusts what passes: every id, index and offset points at
 // what it should, every argument and every place that a graph task binds lies inside its slot, and
 // the counts of producers and consumers match the edges, so each task becomes ready once and the
-// run ends. docs/image-format.md has the
-// rules.
+// run ends. docs/image-format.md has the rules.
 //
-// Not checked: addresses of slots and definitions (they mean something only to the device), whether
-// what a graph task binds, and its scratch, is what the definition needs (that is another image),
-// values of scalars and constants, reserved words, bytes of names, and whether the edges suffice
-// for program order.
+// Not checked: addresses of slots and definitions (they mean something only to the device), how
+// what a graph task binds is aligned, values of scalars and constants, reserved words, bytes of
+// names, and whether the edges suffice for program order.
 //
 // Threads: a pure function.
 #pragma once
+
+#include "abi/image.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -22,9 +22,19 @@
 
 namespace precast::graph {
 
+/// What an image is: that of a run, which has addresses and may be executed, or a definition, which
+/// graph tasks make instances of.
+enum class ImageKind : uint8_t { run, definition };
+
 struct ValidateOptions {
+  ImageKind kind = ImageKind::run;
   /// Kernel indices must be below this.
   uint32_t kernels = std::numeric_limits<uint32_t>::max();
+  /// The image was kept: it must carry the hash of its content, and no address of a definition.
+  bool stored = false;
+  /// The definitions that the image names, by number, each of which has passed. What graph tasks
+  /// bind, and their scratch, is compared with what these need. Empty: it is not.
+  std::span<const abi::Header* const> definitions = {};
 };
 
 /// Throws `Error{bad_file}` that names the section and the index of the first record that is wrong.

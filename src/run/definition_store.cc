@@ -1,9 +1,9 @@
 #include "run/definition_store.h"
 
 #include "base/planted_fault.h"
+#include "graph/content_hash.h"
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
+#include <precast/error.h>
 
 #include <algorithm>
 #include <cstring>
@@ -49,8 +49,7 @@ Definition* DefinitionStore::Intern(std::span<const char> image, std::span<Defin
   std::vector<uint64_t> content(image.size() / sizeof(uint64_t));
   std::memcpy(content.data(), image.data(), image.size());
   auto* header = reinterpret_cast<abi::Header*>(content.data());
-  header->content_hash = 0;
-  uint64_t hash = XXH3_64bits(content.data(), image.size());
+  uint64_t hash = graph::ContentHash(std::as_bytes(std::span(content)));
   header->content_hash = hash;
   auto [begin, end] = definitions_.equal_range(hash);
   for (auto it = begin; it != end; ++it) {
@@ -140,7 +139,16 @@ uint64_t DefinitionStore::Upload(std::span<Definition* const> definitions,
   for (Definition* definition : definitions) CollectMissing(definition, &missing);
   if (missing.empty()) return 0;
   uint64_t bytes = 0;
-  for (const Definition* definition : missing) bytes += definition->bytes();
+  for (const Definition* definition : missing) {
+    uint64_t hash = graph::ContentHash(std::as_bytes(std::span(definition->image)));
+    if (hash != definition->hash || hash != definition->header().content_hash) {
+      Fail(ErrorCode::internal,
+           "a recorded graph of {} bytes changed while it was kept: its hash is {:#x}, and was "
+           "{:#x}",
+           definition->bytes(), hash, definition->hash);
+    }
+    bytes += definition->bytes();
+  }
   arena.Reserve(bytes, 0);
   auto chunk = std::find_if(chunks_.begin(), chunks_.end(),
                             [](const Chunk& known) { return known.residents == 0; });

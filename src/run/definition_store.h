@@ -13,7 +13,8 @@
 //   D1  A claimed variant is not evicted. A definition stays while a variant has it, or a
 //       definition names it.
 //   D2  A definition counts as resident only after its upload has succeeded.
-//   D3  Equal contents are one definition: equal hashes are followed by a comparison of all bytes.
+//   D3  What is uploaded has the hash that it had when it was added.
+//   D4  Equal contents are one definition: equal hashes are followed by a comparison of all bytes.
 //
 // Threads: every call from any thread. Claimed variants may be read without a lock.
 #pragma once
@@ -114,7 +115,8 @@ class DefinitionStore {
   void Release(Family* family, std::span<const Variant* const> variants);
 
   /// Makes definitions, and those they name, resident: at most one copy, from `arena`. Gives the
-  /// bytes copied. Throws what the driver throws; nothing new is then resident.
+  /// bytes copied. Throws what the driver throws, and `internal` when the bytes of one have changed
+  /// since it was added; nothing new is then resident.
   uint64_t Upload(std::span<Definition* const> definitions, device::PinnedArena& arena);
 
   /// Evicts what nobody claims: down to the budget, or all. Gives the bytes of device memory freed.

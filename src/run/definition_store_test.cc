@@ -3,6 +3,7 @@
 #include "platforms/sim/profile.h"
 #include "platforms/sim/sim_driver.h"
 #include "support/faulty_driver.h"
+#include "support/image_samples.h"
 
 #include <gtest/gtest.h>
 
@@ -118,6 +119,38 @@ TEST_F(DefinitionStoreTest, MemoryThatIsNotGivenBackIsReportedInTheEnd) {
   ASSERT_TRUE(error.has_value());
   EXPECT_EQ(error->code(), ErrorCode::io);
   EXPECT_FALSE(store_.Close().has_value());
+}
+
+// Whatever bit of a definition that it keeps is flipped: the store notices before a byte of it is
+// sent, so nothing that was damaged reaches the scheduler.
+TEST_F(DefinitionStoreTest, ADefinitionThatChangedWhileItWasKeptIsNotUploaded) {
+  test::ImageSample sample = test::NamedImageSample("nested");
+  auto add = [&](const char* name, const test::TestImage& image, std::vector<Definition*> inner) {
+    std::vector<const Variant*> variants;
+    return store_
+        .Add(store_.Claim(name, &variants), {.signature = GraphSignature({})},
+             {image.data(), image.size()}, inner, &shared_)
+        ->definition;
+  };
+  Definition* inner = add("inner", sample.definitions[0], {});
+  Definition* outer = add("outer", sample.definitions[1], {inner});
+  for (Definition* damaged : {inner, outer}) {
+    for (uint64_t bit = 0; bit < damaged->bytes() * 8; ++bit) {
+      uint64_t& word = damaged->image[bit / 64];
+      word ^= uint64_t{1} << bit % 64;
+      try {
+        store_.Upload({&outer, 1}, arena_);
+        FAIL() << "bit " << bit;
+      } catch (const Error& error) {
+        ASSERT_EQ(Name(error.code()), Name(ErrorCode::internal)) << error.message();
+      }
+      word ^= uint64_t{1} << bit % 64;
+    }
+  }
+  EXPECT_EQ(driver_.calls(Call::allocate), 0u);
+  EXPECT_EQ(driver_.calls(Call::copy_to_device), 0u);
+  EXPECT_EQ(store_.Upload({&outer, 1}, arena_), inner->bytes() + outer->bytes());
+  EXPECT_EQ(driver_.calls(Call::copy_to_device), 1u);
 }
 
 }  // namespace

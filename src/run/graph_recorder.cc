@@ -1,7 +1,6 @@
 // The part of RunBuilder that is about recorded graphs: finding a recording that fits, making one.
 #include "base/planted_fault.h"
 #include "base/tensor_access.h"
-#include "graph/validator.h"
 #include "run/graph_variation.h"
 #include "run/run_builder.h"
 
@@ -265,7 +264,7 @@ void RunBuilder::WithRecording(GraphKey key, const GraphBody& body, ArgList args
   uint64_t bytes = inner.graph_.SealDefinition(slots, static_cast<uint32_t>(signature.scalars()));
   std::span<const char> definition(inner.body_image_.data, bytes);
 #ifdef PRECAST_VALIDATE
-  graph::Validate(std::as_bytes(definition));
+  inner.CheckImage(definition, graph::ImageKind::definition);
 #endif
   use(signature, definition);
 }
@@ -477,6 +476,12 @@ uint64_t RunBuilder::UploadDefinitions(device::PinnedArena& arena) {
     graph_.SetDefinitionAddress(i, definitions_[i]->address);
   }
   return bytes;
+}
+
+void RunBuilder::CheckImage(std::span<const char> image, graph::ImageKind kind) const {
+  std::vector<const abi::Header*> headers;
+  for (const run::Definition* definition : definitions_) headers.push_back(&definition->header());
+  graph::Validate(std::as_bytes(image), {.kind = kind, .definitions = headers});
 }
 
 void RunBuilder::EndGraphs() {

@@ -11,6 +11,7 @@
 #include "device/device_memory.h"
 #include "device/driver.h"
 #include "graph/builder.h"
+#include "graph/validator.h"
 #include "run/definition_store.h"
 #include "run/host_access.h"
 #include "run/host_arguments.h"
@@ -91,6 +92,8 @@ class RunBuilder {
   /// Has the definitions that the image names uploaded, and tells it where they are. Gives the
   /// bytes copied.
   uint64_t UploadDefinitions(device::PinnedArena& arena);
+  /// Validates the image that this builder has sealed, together with the definitions it names.
+  void CheckImage(std::span<const char> image, graph::ImageKind kind) const;
 
   // For Orchestrator and Scope.
   Task Submit(const Kernel& kernel, ArgList args, const SubmitOptions& options);

@@ -1,7 +1,5 @@
 #include "run/run_state.h"
 
-#include "graph/validator.h"
-
 #include <algorithm>
 #include <exception>
 #include <new>
@@ -241,7 +239,7 @@ void RunState::Bind(const Orchestration& orchestration, ArgList args, const Prog
   }
   uint64_t sealed = graph.Seal(slots);
 #ifdef PRECAST_VALIDATE
-  graph::Validate({reinterpret_cast<const std::byte*>(context_->image.data), sealed});
+  builder.CheckImage({context_->image.data, sealed}, graph::ImageKind::run);
 #endif
   if (parameters_.inspector != nullptr) [[unlikely]] {
     (*parameters_.inspector)(builder, std::as_bytes(std::span(context_->image.data, sealed)));

@@ -44,7 +44,7 @@ struct Defined {
   void Seal() {
     abi::Slot slots[] = {{0, graph.builder().heap().peak_bytes()}, {0, kSize * 8}};
     image = graph.SealDefinition(slots, 1);
-    graph::Validate(image.span());
+    graph::Validate(image.span(), {.kind = graph::ImageKind::definition});
   }
   graph::GraphSpec SpecIn(TestGraph& parent) {
     static constexpr uint32_t kFirst[] = {0};

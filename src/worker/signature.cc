@@ -3,6 +3,8 @@
 #include <precast/error.h>
 
 #include <algorithm>
+#include <set>
+#include <string_view>
 
 namespace precast::detail {
 
@@ -28,6 +30,21 @@ bool Matches(const ArgSpec& spec, const Arg& arg) {
   return arg.is_scalar() || spec.rank == ArgSpec::kAnyRank || arg.tensor().rank() == spec.rank;
 }
 
+/// Each of `parts` has a name of its own.
+template <typename Parts>
+void CheckNames(const Program& program, std::string_view what, const Parts& parts) {
+  std::set<std::string_view> names;
+  for (const auto& part : parts) {
+    if (part.name.empty()) {
+      Fail(ErrorCode::invalid_argument, "program '{}' has a {} without a name", program.name, what);
+    }
+    if (!names.insert(part.name).second) {
+      Fail(ErrorCode::invalid_argument, "program '{}' has two of the {} '{}'", program.name, what,
+           part.name);
+    }
+  }
+}
+
 }  // namespace
 
 void CheckProgram(const Program& program) {
@@ -44,14 +61,35 @@ void CheckProgram(const Program& program) {
       Fail(ErrorCode::invalid_argument, "program '{}': kernel '{}' has no function", program.name,
            kernel.name == nullptr ? "" : kernel.name);
     }
+    if (kernel.core > Core::vector) {
+      Fail(ErrorCode::invalid_argument,
+           "program '{}': kernel '{}' is for cores of kind {} (0, cube, and 1, vector, allowed)",
+           program.name, kernel.name, static_cast<int>(kernel.core));
+    }
   }
   for (const ArgSpec& spec : program.signature) {
-    if (spec.direction == Direction::no_dep || spec.rank < ArgSpec::kAnyRank ||
+    if (spec.direction >= Direction::no_dep || spec.rank < ArgSpec::kAnyRank ||
         spec.rank > kMaxRank) {
       Fail(ErrorCode::invalid_argument,
            "program '{}': argument '{}' is '{}' of rank {} (in, out, inout or scalar, rank 0 … {} "
            "allowed)",
            program.name, spec.name, Name(spec.direction), spec.rank, kMaxRank);
+    }
+    if (spec.dtype != DType::none && SizeOf(spec.dtype) == 0) {
+      Fail(ErrorCode::invalid_argument, "program '{}': argument '{}' has the unknown dtype {}",
+           program.name, spec.name, static_cast<int>(spec.dtype));
+    }
+  }
+}
+
+void CheckDescriptor(const Program& program) {
+  CheckProgram(program);
+  CheckNames(program, "case", program.cases);
+  CheckNames(program, "parameter", program.params);
+  for (const Case& kase : program.cases) {
+    if (!kase.make) {
+      Fail(ErrorCode::invalid_argument, "program '{}': case '{}' has no function that makes it",
+           program.name, kase.name);
     }
   }
 }

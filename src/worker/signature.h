@@ -10,8 +10,12 @@
 
 namespace precast::detail {
 
-/// Throws `invalid_argument` when the program lacks a part or its parts contradict each other.
+/// Throws `invalid_argument` when the program lacks a part that runs need, or its parts contradict
+/// each other.
 void CheckProgram(const Program& program);
+
+/// The same for all that a program describes, its cases and parameters too: of one that is loaded.
+void CheckDescriptor(const Program& program);
 
 /// Throws `mismatch` that names the argument, what was found and what is allowed. Requires: the
 /// program passes CheckProgram.

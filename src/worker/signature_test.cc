@@ -9,6 +9,8 @@
 namespace precast::detail {
 namespace {
 
+using testing::HasSubstr;
+
 PRECAST_KERNEL(nothing, Core::vector)(const KernelContext&) {}
 
 Program Valid() {
@@ -74,6 +76,43 @@ TEST(CheckProgramTest, NamesABadArgument) {
   program = Valid();
   program.signature[2].direction = Direction::no_dep;
   EXPECT_NE(Complaint(program), "");
+}
+
+TEST(CheckProgramTest, NamesAValueThatNoEnumeratorHas) {
+  Program program = Valid();
+  program.signature[1].direction = static_cast<Direction>(9);
+  EXPECT_THAT(Complaint(program), HasSubstr("argument 'n' is 'unknown' of rank 0"));
+  program = Valid();
+  program.signature[0].dtype = static_cast<DType>(77);
+  EXPECT_EQ(Complaint(program), "program 'p': argument 'x' has the unknown dtype 77");
+  program = Valid();
+  program.kernels[0].core = static_cast<Core>(2);
+  EXPECT_EQ(Complaint(program),
+            "program 'p': kernel 'nothing' is for cores of kind 2 (0, cube, and 1, vector, "
+            "allowed)");
+}
+
+TEST(CheckDescriptorTest, WantsNamesAndCasesThatCanBeMade) {
+  auto complaint = [](const Program& program) {
+    return MessageOf(ErrorCode::invalid_argument, [&] { CheckDescriptor(program); });
+  };
+  auto make = [](const CaseContext&) { return std::unique_ptr<CaseRun>(); };
+  Program whole = Valid();
+  whole.cases = {{"a", "", make}, {"b", "", make}};
+  whole.params = {{"n", "1", ""}, {"m", "1", ""}};
+  EXPECT_EQ(complaint(whole), "");
+  Program program = whole;
+  program.cases[1].name = "a";
+  EXPECT_EQ(complaint(program), "program 'p' has two of the case 'a'");
+  program = whole;
+  program.cases[0].make = nullptr;
+  EXPECT_EQ(complaint(program), "program 'p': case 'a' has no function that makes it");
+  program = whole;
+  program.params[0].name = "";
+  EXPECT_EQ(complaint(program), "program 'p' has a parameter without a name");
+  program = whole;
+  program.name = "";
+  EXPECT_EQ(complaint(program), "a program without a name");
 }
 
 class CheckSignatureTest : public testing::Test {

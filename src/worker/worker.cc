@@ -219,7 +219,7 @@ std::unique_ptr<RunState> WorkerImpl::Launch(const Orchestration& orchestration,
 }
 
 const Program& WorkerImpl::Load(const Program& program) {
-  CheckProgram(program);
+  CheckDescriptor(program);
   {
     std::lock_guard lock(mutex_);
     loaded_.insert(&program);
