@@ -14,6 +14,7 @@
 #include <precast/orchestrator.h>
 #include <precast/program.h>
 #include <precast/report.h>
+#include <precast/trace.h>
 
 #include <chrono>
 #include <cstdint>
@@ -58,6 +59,7 @@ struct WorkerOptions {
   Bytes definition_budget = Bytes{256} << 20;
   uint64_t max_definitions = 4096;
   UploadMode upload = UploadMode::one;
+  Trace* trace = nullptr;  ///< where runs record what happens when; it outlives the worker
   /// Of messages on standard error: "trace", "debug", "info", "warn", "error" or "off".
   std::string log_level = "warn";
 };
@@ -72,6 +74,7 @@ struct RunOptions {
   /// body then depends on more than its arguments. Always on in builds with checks.
   bool verify_replays = false;
   std::optional<UploadMode> upload;
+  Trace* trace = nullptr;        ///< as WorkerOptions::trace; null: the worker's
   bool skip_device_run = false;  ///< build and send, but execute nothing and copy nothing back
   bool measure_kernels = false;  ///< fill RunReport::in_kernels_us
   bool oracle = false;           ///< run tasks one by one in submission order, on one thread

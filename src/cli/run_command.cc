@@ -30,6 +30,16 @@ constexpr std::string_view kExamples =
     "is\n"
     "empty.";
 
+/// What ran before the failure; that one is what the user has to see first.
+void WriteTraceOfFailure(const Trace& trace, std::optional<TraceFile>& file, const Log& log) {
+  if (!file) return;
+  try {
+    file->Write(trace);
+  } catch (const Error& error) {
+    log.Error("{}", error.message());
+  }
+}
+
 }  // namespace
 
 void RunCommand::Declare(CLI::App& app, const std::vector<std::string>& args) {
@@ -58,6 +68,12 @@ void RunCommand::Declare(CLI::App& app, const std::vector<std::string>& args) {
       ->type_name("BYTES");
   app.add_flag("--verify-replays", verify_replays_, "Record every replay again and compare");
   AddChoice(app, "--upload", upload_, {"one", "per-submission"}, "How graphs reach the device:");
+  app.add_option("--trace", trace_path_,
+                 "Record when everything happens, for ui.perfetto.dev [no trace]")
+      ->type_name("FILE");
+  app.add_option("--trace-buffer", trace_buffer_,
+                 "Memory for what the device records in one run [256M]")
+      ->type_name("BYTES");
   app.add_flag("--oracle", oracle_, "Run tasks one by one in the order of submission");
   AddChoice(app, "--log-level", log_level_, {"trace", "debug", "info", "warn", "error", "off"},
             "Messages to show:");
@@ -65,7 +81,7 @@ void RunCommand::Declare(CLI::App& app, const std::vector<std::string>& args) {
 }
 
 JobResult RunCommand::RunOn(Worker& worker, const Case& kase, const Params& params, Output& output,
-                            const Log& log) const {
+                            const Log& log, Trace* trace) const {
   Progress progress(true);
   JobOptions options;
   options.rounds = rounds_;
@@ -73,6 +89,7 @@ JobResult RunCommand::RunOn(Worker& worker, const Case& kase, const Params& para
   options.run.skip_device_run = skip_device_run_;
   options.run.oracle = oracle_;
   options.run.verify_replays = verify_replays_;
+  options.run.trace = trace;
   if (!json()) {
     options.stream = [&](std::string_view text) {
       // Where both go to one terminal, the text itself is the progress.
@@ -105,11 +122,25 @@ int RunCommand::Run(Output& output) {
   if (oracle_) names.execution = "oracle";
   if (skip_device_run_) names.execution = "skipped";
   Log log(ParseLogLevel(log_level_));
+  Trace trace({.buffer = ParseBytesOf("--trace-buffer", trace_buffer_)});
   try {
     std::unique_ptr<Worker> worker = program_.MakeWorker(options);
-    JobResult result = RunOn(*worker, kase, params, output, log);
+    std::optional<TraceFile> file;
+    if (!trace_path_.empty()) file.emplace(trace_path_);
+    JobResult result = [&] {
+      try {
+        return RunOn(*worker, kase, params, output, log, file ? &trace : nullptr);
+      } catch (const Error&) {
+        WriteTraceOfFailure(trace, file, log);
+        throw;
+      }
+    }();
+    if (file) file->Write(trace);
     if (json()) output.Write(JsonDocument(names, result));
     if (report_ == "table") PrintTable(output, names, result);
+    if (report_ == "table" && file) {
+      output.Write(fmt::format("trace: {}; ui.perfetto.dev shows it\n", file->path()));
+    }
     output.EndLine();
     output.Flush();
     if (!result.golden || result.golden->pass || result.golden->skipped) return kSuccess;

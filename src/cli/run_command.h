@@ -29,7 +29,7 @@ class RunCommand : public Command {
 
  private:
   JobResult RunOn(Worker& worker, const Case& kase, const Params& params, Output& output,
-                  const Log& log) const;
+                  const Log& log, Trace* trace) const;
   bool json() const { return report_ == "json"; }
 
   ProgramOptions program_;
@@ -41,6 +41,8 @@ class RunCommand : public Command {
   std::string heap_ = "256M";
   std::string upload_ = "one";
   std::string definition_budget_ = "256M";
+  std::string trace_path_;
+  std::string trace_buffer_ = "256M";
   bool verify_replays_ = false;
   int rounds_ = 0;
   int threads_ = 0;

@@ -16,6 +16,10 @@
 #include <string_view>
 #include <vector>
 
+namespace precast::abi {
+struct TraceHeader;
+}
+
 namespace precast::device {
 
 using Address = uint64_t;
@@ -56,6 +60,9 @@ struct Launch {
   bool reverse_blocks = false;
   bool poison_outputs = false;
   bool measure_kernels = false;
+  /// Host memory in which to record what is executed (abi/trace.h); null: nothing is. It stays
+  /// until the launch has been collected.
+  abi::TraceHeader* trace = nullptr;
 };
 
 /// Names a launch; launches of one device execute in the order of their tickets.

@@ -45,6 +45,7 @@ Tensor Range(const Tensor& like, uint64_t offset, DType dtype, int64_t count) {
 Task RunBuilder::SubmitGraph(GraphKey key, const GraphBody& body, std::string_view params,
                              ArgList args, const GraphOptions& options) {
   CheckOpen();
+  device::HostTraceSpan span(trace_, device::HostTrace::Kind::submit, "submit_graph");
   Family& family = FamilyOf(key, body, params);
   graph::TaskSpec spec;
   spec.name = options.name;
@@ -81,6 +82,7 @@ Task RunBuilder::SubmitGraph(GraphKey key, const GraphBody& body, std::string_vi
     uint32_t bound = arguments->scalars[s.scalar]->bound();
     if (bound != 0) args_.scalars_[bound - 1].looked_at = true;
   }
+  span.set_name(spec.name.empty() ? std::string_view(family.name) : spec.name);
   graph::GraphSpec graph{definition, variant.definition->scratch_bytes, variant.slot_begin,
                          family.name};
   abi::TaskId id = graph_.SubmitGraph(spec, graph);
@@ -209,6 +211,7 @@ void RunBuilder::WithRecording(GraphKey key, const GraphBody& body, ArgList args
          kMaxDepth);
   }
   if (body_ == nullptr) body_.reset(new RunBuilder(device_, this));
+  device::HostTraceSpan span(trace_, device::HostTrace::Kind::record, name);
   GraphSignature signature(args);
   struct Recording {
     RunBuilder& outer;
@@ -356,6 +359,7 @@ void RunBuilder::BeginBody(std::string_view name, const GraphSignature& signatur
   depth_ = outer_->depth_ + 1;
   signature_ = &signature;
   program_ = outer_->program_;
+  trace_ = outer_->trace_;
   verify_replays_ = outer_->verify_replays_;
   fatal_.reset();
   figures_ = {};
