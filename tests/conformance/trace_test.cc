@@ -403,7 +403,7 @@ TEST_P(TraceTest, AKernelThatWasGivenUpIsThere) {
 TEST_P(TraceTest, WithoutExecutionOnlyTheHostIsThere) {
   Worker worker(Options());
   worker.run([&](Orchestrator& o, const Args& args) { Comb(o, args.tensor(0), Counter(), 3); },
-             {inout(x_)}, {.skip_device_run = true, .trace = &trace_});
+             {inout(x_)}, {.trace = &trace_, .skip_device_run = true});
   const RunTrace& run = Last();
   EXPECT_TRUE(run.blocks.empty() && run.tasks.empty() && run.instances.empty());
   EXPECT_THAT(Names(run, Kind::phase), Contains("arena_h2d"));
