@@ -82,7 +82,8 @@ Task RunBuilder::SubmitGraph(GraphKey key, const GraphBody& body, std::string_vi
     uint32_t bound = arguments->scalars[s.scalar]->bound();
     if (bound != 0) args_.scalars_[bound - 1].looked_at = true;
   }
-  span.set_name(spec.name.empty() ? std::string_view(family.name) : spec.name);
+  if (trace_ != nullptr) [[unlikely]]
+    span.set_name(spec.name.empty() ? NameOf(key) : std::string(spec.name));
   graph::GraphSpec graph{definition, variant.definition->scratch_bytes, variant.slot_begin,
                          family.name};
   abi::TaskId id = graph_.SubmitGraph(spec, graph);
