@@ -5,6 +5,8 @@
 #include "memory/read_bandwidth.h"
 #include "replay/replay.h"
 
+#include <precast/trace.h>
+
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -13,6 +15,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -34,6 +37,7 @@ struct Options {
   uint32_t work = 0;
   bool random_order = false;
   bool json = false;
+  std::string trace;  ///< file for a trace of one more repetition; empty: none
 };
 
 std::unique_ptr<Contender> MakeContender(const std::string& name, int threads) {
@@ -41,10 +45,13 @@ std::unique_ptr<Contender> MakeContender(const std::string& name, int threads) {
   if (name == "onetbb") return MakeOneTbb(threads);
   if (name == "openmp") return MakeOpenMp(threads);
   if (name == "starpu") return MakeStarPu(threads);
+  if (name == "traced") return MakeTracedPrecast(threads, false);
+  if (name == "traced_sys") return MakeTracedPrecast(threads, true);
   return MakePrecast(threads);
 }
 
-nlohmann::json MeasureGraphs(Suite suite, const std::string& suite_name, const Options& options) {
+nlohmann::json MeasureGraphs(Suite suite, const std::string& suite_name, const Options& options,
+                             Trace* trace) {
   std::vector<std::unique_ptr<Contender>> contenders;
   for (const std::string& name : options.contenders) {
     contenders.push_back(MakeContender(name, options.threads));
@@ -72,6 +79,11 @@ nlohmann::json MeasureGraphs(Suite suite, const std::string& suite_name, const O
           rows[c].loops.push_back(std::max(before, after));
           rows[c].bytes_per_task = sample->bytes / workload.tasks;
         }
+      }
+      if (trace != nullptr) {
+        Setting traced = setting;
+        traced.trace = trace;
+        MakePrecast(options.threads)->Run(workload, traced);
       }
       for (size_t c = 0; c < contenders.size(); ++c) {
         if (rows[c].ns.empty()) continue;
@@ -160,6 +172,7 @@ int Main(int argc, char** argv) {
   Options options;
   for (std::string_view name : WorkloadNames()) options.workloads.emplace_back(name);
   std::vector<std::string> workload_names = options.workloads, contender_names = options.contenders;
+  contender_names.insert(contender_names.end(), {"traced", "traced_sys"});
   int processors = static_cast<int>(std::thread::hardware_concurrency());
   options.threads = processors;
 
@@ -171,6 +184,12 @@ int Main(int argc, char** argv) {
         ->check(CLI::Range(1, 10'000))
         ->capture_default_str();
     suite->add_flag("--json", options.json, "One JSON document on standard output");
+  };
+  auto add_trace_option = [&](CLI::App* suite) {
+    suite
+        ->add_option("--trace", options.trace,
+                     "Run Precast once more, recording when everything happens")
+        ->type_name("FILE");
   };
   auto add_graph_suite = [&](const std::string& name, const std::string& what) {
     CLI::App* suite = app.add_subcommand(name, what);
@@ -192,6 +211,7 @@ int Main(int argc, char** argv) {
             "--order", [&](const std::string& order) { options.random_order = order == "random"; },
             "Of the tiles: rows or random")
         ->check(CLI::IsMember({"rows", "random"}));
+    add_trace_option(suite);
     return suite;
   };
   std::vector<std::pair<CLI::App*, Suite>> suites = {
@@ -202,8 +222,10 @@ int Main(int argc, char** argv) {
   host_views->add_flag("--json", options.json, "One JSON document on standard output");
   CLI::App* replay = app.add_subcommand("replay", "Recording graphs and replaying them");
   add_common_options(replay);
+  add_trace_option(replay);
   CLI::App* pipeline = app.add_subcommand("pipeline", "Binding a run while another executes");
   add_common_options(pipeline);
+  add_trace_option(pipeline);
   size_t mib = 1024;
   CLI::App* memory = app.add_subcommand("memory", "How fast this machine reads memory");
   memory->add_option("--mib", mib, "Size of the array; far more than the caches hold")
@@ -216,23 +238,29 @@ int Main(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : 2;
   }
 
+  Trace collected;
+  Trace* trace = options.trace.empty() ? nullptr : &collected;
+  std::optional<TraceFile> trace_file;
+  if (trace != nullptr) trace_file.emplace(options.trace);
+
   if (host_views->parsed()) PrintValues(MeasureHostViews(), options.json);
   if (replay->parsed()) {
-    PrintValues(MeasureReplay(options.threads, options.repetitions), options.json);
+    PrintValues(MeasureReplay(options.threads, options.repetitions, trace), options.json);
   }
   if (pipeline->parsed()) {
-    PrintValues(MeasurePipeline(options.threads, options.repetitions), options.json);
+    PrintValues(MeasurePipeline(options.threads, options.repetitions, trace), options.json);
   }
   if (memory->parsed()) return MeasureMemory(mib, options);
   for (auto& [command, suite] : suites) {
     if (!command->parsed()) continue;
-    nlohmann::json json = MeasureGraphs(suite, command->get_name(), options);
+    nlohmann::json json = MeasureGraphs(suite, command->get_name(), options, trace);
     if (options.json) {
       fmt::print("{}\n", json.dump());
     } else {
       PrintTable(json);
     }
   }
+  if (trace_file) trace_file->Write(collected);
   return 0;
 }
 

@@ -6,7 +6,7 @@ Checks the rules of the tree that a compiler does not see; prints each breach as
 layers    a layer of src/ includes only from the layers it may see
 platforms only src/platforms/registry.cc knows which platforms there are
 public    at most 12 public headers; they include each other, fmt and the standard library only
-size      the core (include/ and src/) stays under 18,000 lines, the tools of the command (src/cli,
+size      the core (include/ and src/) stays under 20,000 lines, the tools of the command (src/cli,
           src/fuzz, src/view) under 14,000, both without tests; a file under 800
 tree      headers say #pragma once; no file names a place of somebody's machine
 tests     the tests that docs/testing.md names exist
@@ -40,7 +40,7 @@ EXAMPLES_LIST = ("src/cli/main.cc", "examples.h")
 
 MAX_PUBLIC_HEADERS = 12
 # docs/decisions/0004-size-of-the-core.md
-MAX_CORE_LINES = 18_000
+MAX_CORE_LINES = 20_000
 MAX_TOOL_LINES = 14_000
 TOOLS = ("src/cli/", "src/fuzz/", "src/view/")
 MAX_FILE_LINES = 800

@@ -5,6 +5,8 @@
 
 #include "workload.h"
 
+#include <precast/trace.h>
+
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -24,7 +26,8 @@ struct Sample {
 struct Setting {
   Suite suite = Suite::submit;
   int threads = 2;
-  uint32_t work = 0;  ///< rounds of the loop in a task's body
+  uint32_t work = 0;       ///< rounds of the loop in a task's body
+  Trace* trace = nullptr;  ///< where Precast records the run; null: nowhere
 };
 
 class Contender {
@@ -39,6 +42,8 @@ class Contender {
 __attribute__((noinline)) void Work(uint32_t rounds);
 
 std::unique_ptr<Contender> MakePrecast(int threads);
+/// Precast with each run traced, to see what that costs.
+std::unique_ptr<Contender> MakeTracedPrecast(int threads, bool system_clock);
 std::unique_ptr<Contender> MakeFloor();
 std::unique_ptr<Contender> MakeOneTbb(int threads);
 std::unique_ptr<Contender> MakeOpenMp(int threads);

@@ -77,6 +77,7 @@ class PrecastContender final : public Contender {
     };
     RunOptions options;
     options.skip_device_run = setting.suite == Suite::submit;
+    options.trace = setting.trace;
     std::vector<Arg> args = {in(a_), in(b_)};
     if (w.side != 0) args.push_back(inout(TileBuffer(w.side)));
     Clock::time_point begin = Clock::now();
@@ -107,7 +108,34 @@ class PrecastContender final : public Contender {
   uint32_t side_ = 0;
 };
 
+class TracedContender final : public Contender {
+ public:
+  TracedContender(int threads, bool system_clock)
+      : precast_(threads), system_clock_(system_clock) {}
+
+  std::string_view name() const override { return system_clock_ ? "traced_sys" : "traced"; }
+
+  std::optional<Sample> Run(const Workload& w, const Setting& setting) override {
+    Trace trace({.buffer = Bytes{1} << 33, .system_clock = system_clock_});
+    Setting traced = setting;
+    traced.trace = &trace;
+    std::optional<Sample> sample = precast_.Run(w, traced);
+    for (const RunTrace& run : trace.runs()) {
+      if (run.dropped_blocks > 0) Fail(ErrorCode::internal, "the trace dropped blocks");
+    }
+    return sample;
+  }
+
+ private:
+  PrecastContender precast_;
+  const bool system_clock_;
+};
+
 }  // namespace
+
+std::unique_ptr<Contender> MakeTracedPrecast(int threads, bool system_clock) {
+  return std::make_unique<TracedContender>(threads, system_clock);
+}
 
 std::unique_ptr<Contender> MakePrecast(int threads) {
   return std::make_unique<PrecastContender>(threads);

@@ -147,7 +147,7 @@ void FlatToken(Orchestrator& o, const Args& args) {
 
 }  // namespace
 
-nlohmann::json MeasureReplay(int threads, int repetitions) {
+nlohmann::json MeasureReplay(int threads, int repetitions, Trace* trace) {
   Decoder decoder(threads);
   std::vector<Arg> args = decoder.Arguments();
   double graphs_ns = 0;
@@ -185,6 +185,7 @@ nlohmann::json MeasureReplay(int threads, int repetitions) {
     execute.push_back(report[Phase::execute].wall_us);
     flat.push_back(decoder.worker().run(FlatToken, args)[Phase::execute].wall_us);
   }
+  if (trace != nullptr) decoder.worker().run(token, args, {.trace = trace});
   nlohmann::json results = nlohmann::json::array();
   auto add = [&](const char* name, double value, const char* unit) {
     results.push_back({{"name", name}, {"value", value}, {"unit", unit}});
@@ -203,7 +204,7 @@ nlohmann::json MeasureReplay(int threads, int repetitions) {
           {"results", std::move(results)}};
 }
 
-nlohmann::json MeasurePipeline(int threads, int repetitions) {
+nlohmann::json MeasurePipeline(int threads, int repetitions, Trace* trace) {
   constexpr int kRuns = 100;
   constexpr uint32_t kRounds = 2000;  // of a kernel's loop
   // One thread executes: the other processor is the one that binds.
@@ -233,6 +234,13 @@ nlohmann::json MeasurePipeline(int threads, int repetitions) {
       bind.push_back(report.control_plane_us());
     }
     serial.push_back(NsSince(begin) / kRuns / 1000);
+  }
+  if (trace != nullptr) {
+    std::vector<RunHandle> runs;
+    for (int run = 0; run < 5; ++run) {
+      runs.push_back(worker.submit(orchestration, {inout(hidden)}, {.trace = trace}));
+    }
+    for (RunHandle& run : runs) run.wait();
   }
   nlohmann::json results = nlohmann::json::array();
   auto add = [&](const char* name, double value, const char* unit) {

@@ -9,4 +9,5 @@
 #include <precast/program.h>
 #include <precast/report.h>
 #include <precast/tensor.h>
+#include <precast/trace.h>
 #include <precast/worker.h>

@@ -16,6 +16,7 @@
 #include <precast/orchestrator.h>
 #include <precast/program.h>
 #include <precast/report.h>
+#include <precast/trace.h>
 
 #include <chrono>
 #include <cstdint>
@@ -62,6 +63,7 @@ struct WorkerOptions {
   /// Recordings of one graph, past which a run that adds another warns.
   uint64_t variant_limit = 64;
   UploadMode upload = UploadMode::one;
+  Trace* trace = nullptr;  ///< where runs record what happens when; it outlives the worker
   /// Of messages on standard error: "trace", "debug", "info", "warn", "error" or "off".
   std::string log_level = "warn";
 };
@@ -76,6 +78,7 @@ struct RunOptions {
   /// body then depends on more than its arguments. Always on in builds with checks.
   bool verify_replays = false;
   std::optional<UploadMode> upload;
+  Trace* trace = nullptr;        ///< as WorkerOptions::trace; null: the worker's
   bool skip_device_run = false;  ///< build and send, but execute nothing and copy nothing back
   bool measure_kernels = false;  ///< fill RunReport::in_kernels_us
   bool oracle = false;           ///< run tasks one by one in submission order, on one thread

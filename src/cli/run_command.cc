@@ -35,6 +35,16 @@ constexpr std::string_view kExamples =
     "is\n"
     "empty.";
 
+/// What ran before the failure; that one is what the user has to see first.
+void WriteTraceOfFailure(const Trace& trace, std::optional<TraceFile>& file, const Log& log) {
+  if (!file) return;
+  try {
+    file->Write(trace);
+  } catch (const Error& error) {
+    log.Error("{}", error.message());
+  }
+}
+
 }  // namespace
 
 void RunCommand::Declare(CLI::App& app, const std::vector<std::string>& args) {
@@ -67,6 +77,12 @@ void RunCommand::Declare(CLI::App& app, const std::vector<std::string>& args) {
       ->check(CLI::Range(1, 1'000'000).description(""));
   app.add_flag("--verify-replays", verify_replays_, "Record every replay again and compare");
   AddChoice(app, "--upload", upload_, {"one", "per-submission"}, "How graphs reach the device:");
+  app.add_option("--trace", trace_path_,
+                 "Record when everything happens, for ui.perfetto.dev [no trace]")
+      ->type_name("FILE");
+  app.add_option("--trace-buffer", trace_buffer_,
+                 "Memory for what the device records in one run [256M]")
+      ->type_name("BYTES");
   app.add_flag("--oracle", oracle_, "Run tasks one by one in the order of submission");
   AddChoice(app, "--timeline", timeline_, {"none", "model"},
             "Model the chip's timeline, execute nothing:");
@@ -101,7 +117,8 @@ view::Chip ModelledChip(const Worker& worker) {
 }
 
 void RunCommand::RunOn(Worker& worker, const Case& kase, const Params& params, Output& output,
-                       const Log& log, Interruption& interruption, JobResult& result) const {
+                       const Log& log, Interruption& interruption, Trace* trace,
+                       JobResult& result) const {
   Progress progress(true);
   JobOptions options;
   options.rounds = rounds_;
@@ -109,6 +126,7 @@ void RunCommand::RunOn(Worker& worker, const Case& kase, const Params& params, O
   options.run.skip_device_run = skip_device_run_ || modelled();
   options.run.oracle = oracle_;
   options.run.verify_replays = verify_replays_;
+  options.run.trace = trace;
   if (!json()) {
     options.stream = [&](std::string_view text) {
       // Where both go to one terminal, the text itself is the progress.
@@ -136,17 +154,16 @@ void RunCommand::Print(Output& output, const JobNames& names, const JobResult& r
 }
 
 WorkerOptions RunCommand::Options() const {
-  return {
-      .threads = threads_,
-      .heap = ParseBytesOf("--heap", heap_),
-      .host_views = host_views_ == "copy"      ? HostViewPolicy::copy
-                    : host_views_ == "rebuild" ? HostViewPolicy::rebuild
-                                               : HostViewPolicy::cache,
-      .host_view_budget = ParseBytesOf("--host-view-budget", host_view_budget_),
-      .definition_budget = ParseBytesOf("--definition-budget", definition_budget_),
-      .variant_limit = variant_limit_,
-      .upload = upload_ == "one" ? UploadMode::one : UploadMode::per_submission,
-      .log_level = log_level_};
+  return {.threads = threads_,
+          .heap = ParseBytesOf("--heap", heap_),
+          .host_views = host_views_ == "copy"      ? HostViewPolicy::copy
+                        : host_views_ == "rebuild" ? HostViewPolicy::rebuild
+                                                   : HostViewPolicy::cache,
+          .host_view_budget = ParseBytesOf("--host-view-budget", host_view_budget_),
+          .definition_budget = ParseBytesOf("--definition-budget", definition_budget_),
+          .variant_limit = variant_limit_,
+          .upload = upload_ == "one" ? UploadMode::one : UploadMode::per_submission,
+          .log_level = log_level_};
 }
 
 void RunCommand::Check() {
@@ -176,14 +193,23 @@ int RunCommand::Run(Output& output) {
     Print(output, names, result, nullptr);
   });
   CrashHandler crash_handler;
+  Trace trace({.buffer = ParseBytesOf("--trace-buffer", trace_buffer_)});
   try {
     std::unique_ptr<Worker> worker = program_.MakeWorker(options);
+    std::optional<TraceFile> file;
+    if (!trace_path_.empty()) file.emplace(trace_path_);
     ModelledRun last;
     if (modelled()) {
       last.report.chip = ModelledChip(*worker);
       view::ModelRuns(*worker, [&](view::RunModel model) { last.model = std::move(model); });
     }
-    RunOn(*worker, kase, params, output, log, interruption, result);
+    try {
+      RunOn(*worker, kase, params, output, log, interruption, file ? &trace : nullptr, result);
+    } catch (const Error&) {
+      WriteTraceOfFailure(trace, file, log);
+      throw;
+    }
+    if (file) file->Write(trace);
     if (modelled()) {
       last.round = result.rounds.size();
       last.report = view::ReportTimeline(last.model, last.report.chip);
@@ -191,6 +217,10 @@ int RunCommand::Run(Output& output) {
     }
     auto lock = interruption.Lock();
     Print(output, names, result, modelled() ? &last : nullptr);
+    if (report_ == "table" && file) {
+      output.Write(fmt::format("trace: {}; ui.perfetto.dev shows it\n", file->path()));
+      output.Flush();
+    }
     if (!result.golden || result.golden->pass || result.golden->skipped) return kSuccess;
     bool seen = report_ == "table" && output.is_terminal();
     if (!seen) log.Error("the results differ from the reference: {}", result.golden->detail);

@@ -34,7 +34,7 @@ class RunCommand : public Command {
   void CheckTimeline() const;
   WorkerOptions Options() const;
   void RunOn(Worker& worker, const Case& kase, const Params& params, Output& output, const Log& log,
-             Interruption& interruption, JobResult& result) const;
+             Interruption& interruption, Trace* trace, JobResult& result) const;
   /// `modelled`: null when there is no timeline to show.
   void Print(Output& output, const JobNames& names, const JobResult& result,
              const ModelledRun* modelled) const;
@@ -53,6 +53,8 @@ class RunCommand : public Command {
   uint64_t variant_limit_ = 64;
   std::string timeline_ = "none";
   std::string timeline_out_;
+  std::string trace_path_;
+  std::string trace_buffer_ = "256M";
   bool verify_replays_ = false;
   int rounds_ = 0;
   int threads_ = 0;

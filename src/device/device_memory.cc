@@ -2,6 +2,7 @@
 
 #include "base/planted_fault.h"
 #include "base/tensor_access.h"
+#include "device/host_trace.h"
 
 #include <bit>
 #include <memory>
@@ -202,7 +203,7 @@ void DeviceMemory::DropView(Entry& entry, std::optional<Error>* failure) noexcep
           [&] { driver_->UnregisterHostView(entry.address, reinterpret_cast<void*>(view)); });
   --usage_.views;
   usage_.mapped_bytes -= entry.bytes;
-  Attempt(failure, [&] { LogMapped("dropped", entry); });
+  Attempt(failure, [&] { NoteMapped("dropped", entry); });
 }
 
 Tensor DeviceMemory::TensorAt(Address address, const Shape& shape, DType dtype) const {
@@ -317,7 +318,7 @@ HostView DeviceMemory::AcquireView(uint32_t index) {
     if (mapped == nullptr) return result;
     ++usage_.views;
     usage_.mapped_bytes += entry.bytes;
-    LogMapped("mapped", entry);
+    NoteMapped("mapped", entry);
   }
   ++entry.view_users;
   entry.view_stamp = ++stamp_;
@@ -335,7 +336,8 @@ bool DeviceMemory::ReleaseView(uint32_t index, bool drop) {
   return true;
 }
 
-void DeviceMemory::LogMapped(const char* what, const Entry& entry) const {
+void DeviceMemory::NoteMapped(const char* what, const Entry& entry) const {
+  if (HostTrace* trace = HostTrace::Current(driver_)) trace->NoteMapped(usage_.mapped_bytes);
   if (log_ == nullptr) return;
   log_->Info("host views: {} {} bytes at {:#x}; {} bytes in {} views now", what, entry.bytes,
              entry.address, usage_.mapped_bytes, usage_.views);

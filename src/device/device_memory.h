@@ -178,7 +178,7 @@ class DeviceMemory {
   void DropView(Entry& entry, std::optional<Error>* failure) noexcept;
   /// Drops unused views until `bytes` more fit the budget, counting them; false when they can't.
   bool MakeRoom(uint64_t bytes, uint32_t* dropped);
-  void LogMapped(const char* what, const Entry& entry) const;
+  void NoteMapped(const char* what, const Entry& entry) const;
   /// Gives back what a dead entry holds, and its index.
   void ReleaseEntry(uint32_t index, std::optional<Error>* failure) noexcept;
 

@@ -20,6 +20,10 @@ namespace precast::sched {
 class TaskObserver;
 }
 
+namespace precast::abi {
+struct TraceHeader;
+}
+
 namespace precast::device {
 
 using Address = uint64_t;
@@ -65,6 +69,9 @@ struct Launch {
   /// and no kernel is loaded meanwhile. A device whose kernels are no functions of the host does
   /// not call it.
   sched::TaskObserver* observer = nullptr;
+  /// Host memory in which to record what is executed (abi/trace.h); null: nothing is. It stays
+  /// until the launch has been collected.
+  abi::TraceHeader* trace = nullptr;
 };
 
 /// Names a launch; launches of one device execute in the order of their tickets.

@@ -47,6 +47,7 @@ Tensor Range(const Tensor& like, uint64_t offset, DType dtype, int64_t count) {
 Task RunBuilder::SubmitGraph(GraphKey key, const GraphBody& body, std::string_view params,
                              ArgList args, const GraphOptions& options) {
   CheckOpen();
+  device::HostTraceSpan span(trace_, device::HostTrace::Kind::submit, "submit_graph");
   Family& family = FamilyOf(key, body, params);
   graph::TaskSpec spec;
   spec.is_graph = true;
@@ -87,6 +88,8 @@ Task RunBuilder::SubmitGraph(GraphKey key, const GraphBody& body, std::string_vi
       args_.scalars_[bound - 1].looked_at = true;
     }
   }
+  if (trace_ != nullptr) [[unlikely]]
+    span.set_name(spec.name.empty() ? NameOf(key) : std::string(spec.name));
   graph::GraphSpec graph{definition, variant.definition->scratch_bytes, variant.slot_begin};
   abi::TaskId id = graph_.SubmitGraph(spec, graph);
   ++figures_.replays;
@@ -229,6 +232,7 @@ void RunBuilder::WithRecording(GraphKey key, const GraphBody& body, ArgList args
          kMaxDepth);
   }
   if (body_ == nullptr) body_.reset(new RunBuilder(device_, this));
+  device::HostTraceSpan span(trace_, device::HostTrace::Kind::record, name);
   GraphSignature signature(args);
   struct Recording {
     RunBuilder& outer;
@@ -376,6 +380,7 @@ void RunBuilder::BeginBody(std::string_view name, const GraphSignature& signatur
   graph_name_ = name;
   depth_ = outer_->depth_ + 1;
   program_ = outer_->program_;
+  trace_ = outer_->trace_;
   verify_replays_ = outer_->verify_replays_;
   fatal_.reset();
   figures_ = {};

@@ -10,6 +10,7 @@
 
 #include "device/device_memory.h"
 #include "device/driver.h"
+#include "device/host_trace.h"
 #include "graph/builder.h"
 #include "graph/validator.h"
 #include "run/definition_store.h"
@@ -68,6 +69,8 @@ class RunBuilder {
   void Begin(graph::ImageMemory* image, uint32_t serial, uint64_t heap_budget, ArgList args,
              const Program* program, HostViewPolicy host_views = HostViewPolicy::cache,
              bool verify_replays = false);
+  /// Where the next orchestration records its graphs; null: nowhere.
+  void set_trace(device::HostTrace* trace) { trace_ = trace; }
   /// Calls the orchestration. Whatever it throws comes out as an Error.
   void Orchestrate(const Orchestration& orchestration);
   /// The same for a program that is one recorded graph; `args` are those of Begin.
@@ -83,6 +86,7 @@ class RunBuilder {
 
   // For who looks at a graph.
   const graph::BuildLog* log() const { return log_.get(); }  ///< null unless inspected
+  /// By their numbers in the image.
   std::span<run::Definition* const> definitions() const { return definitions_; }
   const run::KernelRegistry& kernels() const { return *device_.kernels; }
   const Program* program() const { return program_; }
@@ -132,6 +136,7 @@ class RunBuilder {
   Task Append(graph::TaskSpec& spec, ArgList args, const SubmitOptions& options);
 
   RunDevice device_;
+  device::HostTrace* trace_ = nullptr;
   graph::Builder graph_;
   std::unique_ptr<graph::BuildLog> log_;
   run::HostArguments host_;

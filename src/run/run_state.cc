@@ -131,7 +131,39 @@ void RunState::EndPhase(Phase phase, Moment* since, uint64_t bytes) {
   figures.wall_us += std::chrono::duration<double, std::micro>(now.wall - since->wall).count();
   figures.modelled_ps += now.modelled_ps - since->modelled_ps;
   figures.bytes += bytes;
+  if (tracer_ != nullptr) {
+    tracer_->AddPhase(phase, since->wall, now.wall, bytes, now.modelled_ps - since->modelled_ps,
+                      true);
+  }
   *since = now;
+}
+
+void RunState::BeginTrace(const Program* program) {
+  if (parameters_.trace == nullptr) return;
+  tracer_ = std::make_unique<run::RunTracer>(parameters_.trace, context_->device.driver, begun_);
+  RunTrace& trace = tracer_->trace();
+  if (program != nullptr) trace.program = program->name;
+  trace.platform = parameters_.platform;
+  trace.worker = parameters_.trace->WorkerNumber(parameters_.worker);
+  tracer_->host().NoteMapped(context_->device.memory->usage().mapped_bytes);
+}
+
+run::TracedImage RunState::Image() const {
+  return {context_->image.data, context_->builder.definitions()};
+}
+
+/// What the run has recorded goes to its Trace. Idempotent.
+void RunState::EndTrace() noexcept {
+  if (tracer_ == nullptr) return;
+  std::unique_ptr<run::RunTracer> tracer = std::move(tracer_);
+  try {
+    if (ticket_ != 0 && !collected_) context_->trace = tracer->TakeBuffer();
+    std::string dropped = tracer->Deliver(Image(), *context_->device.kernels,
+                                          error_ ? error_->message() : std::string_view());
+    if (!dropped.empty()) report_.warnings.push_back(std::move(dropped));
+  } catch (const std::exception&) {
+    tracer->Lose();
+  }
 }
 
 void RunState::CloseHostViews(Moment* since) {
@@ -180,8 +212,11 @@ void RunState::NoteFailure() noexcept {
 void RunState::Launch(const Orchestration& orchestration, ArgList args, const Program* program) {
   begun_ = Clock::now();
   try {
+    BeginTrace(program);
+    device::HostTraceScope scope(host_trace());
     Bind(orchestration, args, program);
   } catch (...) {
+    device::HostTraceScope scope(host_trace());
     NoteFailure();
     Return(ticket_);
     throw Error(*error_);
@@ -198,6 +233,7 @@ void RunState::Bind(const Orchestration& orchestration, ArgList args, const Prog
   builder.Inspect(parameters_.inspector != nullptr);
   builder.Begin(&context_->image, parameters_.serial, parameters_.heap, args, program,
                 parameters_.host_views, parameters_.options.verify_replays);
+  builder.set_trace(host_trace());
   EndPhase(Phase::args, &since, 0);
 
   if (program != nullptr && program->replayable) {
@@ -278,11 +314,18 @@ void RunState::Bind(const Orchestration& orchestration, ArgList args, const Prog
                     context_->failed_release->message()));
     context_->failed_release.reset();
   }
+  abi::TraceHeader* trace_buffer = nullptr;
+  if (tracer_ != nullptr && !parameters_.options.skip_device_run) {
+    trace_buffer =
+        tracer_->MakeBuffer(Image(), report_.threads, parameters_.options.poison_outputs);
+    since = Now();
+  }
   launched_ = since.wall;
   if (parameters_.options.skip_device_run) {
     finished_ = true;
     CloseHostViews(&since);
     report_.total_us = std::chrono::duration<double, std::micro>(since.wall - begun_).count();
+    EndTrace();
     Return(0);
     return;
   }
@@ -298,6 +341,7 @@ void RunState::Bind(const Orchestration& orchestration, ArgList args, const Prog
   launch.poison_outputs = parameters_.options.poison_outputs;
   launch.measure_kernels = parameters_.options.measure_kernels;
   launch.observer = parameters_.observer;
+  launch.trace = trace_buffer;
   std::lock_guard lock(owner_->launch_mutex());
   ticket_ = driver.Execute(launch);
   report_[Phase::execute].modelled_ps += Now().modelled_ps - since.modelled_ps;
@@ -317,6 +361,7 @@ bool RunState::Wait(std::chrono::nanoseconds timeout) {
         "waiting for a run inside a kernel of the same worker, which would never end; wait outside "
         "of kernels");
   }
+  device::HostTraceScope scope(host_trace());
   try {
     if (!driver.Wait(ticket_, timeout)) return false;
   } catch (...) {
@@ -360,6 +405,7 @@ void RunState::Finish() noexcept {
 
 void RunState::Collect(device::Ticket* quarantined) {
   device::Outcome outcome = context_->device.driver->Collect(ticket_);
+  collected_ = true;
   if (!outcome.quarantined) *quarantined = 0;
   report_.in_kernels_us = outcome.in_kernels_us;
   // The run was over then, even if nobody asked for it until now.
@@ -368,6 +414,12 @@ void RunState::Collect(device::Ticket* quarantined) {
   Clock::time_point ended = outcome.ended == Clock::time_point() ? now : outcome.ended;
   report_[Phase::execute].wall_us =
       std::chrono::duration<double, std::micro>(ended - launched_).count();
+  if (tracer_ != nullptr) {
+    // The host goes on only now, if it has waited all the time.
+    bool waited = parameters_.caller_waits;
+    tracer_->AddPhase(Phase::execute, launched_, waited ? now : ended, 0,
+                      report_[Phase::execute].modelled_ps, waited);
+  }
   if (!outcome.ok) throw Error(outcome.code, outcome.message);
   auto [copies, bytes] = context_->builder.host().CopyBack(*context_->device.driver, staging_,
                                                            context_->builder.graph());
@@ -378,6 +430,7 @@ void RunState::Collect(device::Ticket* quarantined) {
   Clock::duration total = since.wall - begun_;
   if (!parameters_.caller_waits) total -= now - ended;
   report_.total_us = std::chrono::duration<double, std::micro>(total).count();
+  EndTrace();
 }
 
 void RunState::Return(device::Ticket quarantined) noexcept {
@@ -387,6 +440,7 @@ void RunState::Return(device::Ticket quarantined) noexcept {
     return;
   }
   context_->ReleaseSubmissions();  // of a run that failed; the device never reads them
+  EndTrace();
   if (quarantined == 0) context_->builder.Release();
   owner_->Return(this, std::move(context_), quarantined);
 }

@@ -14,6 +14,7 @@
 #include "graph/builder.h"
 #include "run/inspector.h"
 #include "run/run_builder.h"
+#include "run/run_tracer.h"
 
 #include <precast/report.h>
 #include <precast/worker.h>
@@ -58,6 +59,7 @@ struct RunContext {
   uint64_t block_bytes = 0;
   std::vector<device::Address> submissions;  // copied alone
   std::vector<abi::Slot> slots;              // of the run being bound
+  run::TraceMemory trace;                    // in which a launch that was left alone may record
   std::optional<Error> failed_release;       // of memory that was replaced by more, for the report
 };
 
@@ -100,6 +102,9 @@ struct RunParameters {
   std::string_view assumed;                   // as in the report
   const run::Inspector* inspector = nullptr;  // null: nobody looks
   sched::TaskObserver* observer = nullptr;    // the same
+  Trace* trace = nullptr;
+  std::string platform;  // for the trace, as what follows
+  const void* worker = nullptr;
   RunOptions options;
 };
 
@@ -141,15 +146,21 @@ class RunState {
   void UploadSubmissions(Moment* since);
   /// In a handler: the run has failed with the current exception.
   void NoteFailure() noexcept;
+  void BeginTrace(const Program* program);
+  void EndTrace() noexcept;
+  device::HostTrace* host_trace() { return tracer_ == nullptr ? nullptr : &tracer_->host(); }
+  run::TracedImage Image() const;
 
   ContextOwner* owner_;
   std::unique_ptr<RunContext> context_;
   RunParameters parameters_;
   RunReport report_;
+  std::unique_ptr<run::RunTracer> tracer_;  // until the trace is delivered; null: none is made
   device::Ticket ticket_ = 0;
   device::Address staging_ = 0;
   Clock::time_point begun_;
   Clock::time_point launched_;
+  bool collected_ = false;  // the launch: it records no more
   bool finished_ = false;
   std::optional<Error> error_;
 };

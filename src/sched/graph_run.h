@@ -44,6 +44,10 @@ struct RunLimits {
   int first_lane = 0;  ///< lanes of the crew before this one are not asked for help
   bool watched = false;
   bool measure = false;
+  abi::TraceHeader* trace = nullptr;  ///< where to record; null: nowhere
+
+  /// Kernels are called, and nothing else is done about it.
+  bool plain() const { return !watched && !measure; }
 };
 
 template <typename Sync>
@@ -87,7 +91,11 @@ class GraphRun {
     Place current;
     Running running(&current);
     try {
-      Loop(lane, job, &current);
+      if (limits_.trace == nullptr) {
+        Loop<false>(lane, job, &current);
+      } else {
+        Loop<true>(lane, job, &current);
+      }
     } catch (...) {
       if (!lane.abandoned) Fail(CurrentError(ErrorCode::kernel_failed, Where(current)));
     }
@@ -150,10 +158,14 @@ class GraphRun {
 
   static TaskRef RefOf(Place place) { return TaskRef{place.instance->number} << 32 | IdOf(place); }
 
+  // The loop and what it calls exist twice, with and without recording, so that a run that is not
+  // traced has nothing of it in its way.
+
+  template <bool kTrace>
   void Loop(Lane<Sync>& lane, BlockJob<Sync>* job, Place* current) {
     TaskRef next = 0;
     if (job != nullptr) {
-      if (JoinJob(lane, *job, current)) next = Complete(lane, *current);
+      if (JoinJob<kTrace>(lane, *job, current)) next = Complete<kTrace>(lane, *current);
       if (lane.abandoned) return;
     }
     lane.task_ns = lane.wasted_ns = 0;
@@ -177,10 +189,10 @@ class GraphRun {
       Place place = Find(ref);
       current->instance = place.instance;
       current->task = place.task;
-      bool complete = Execute(lane, place, current);
+      bool complete = Execute<kTrace>(lane, place, current);
       if (lane.abandoned) [[unlikely]]
         return;
-      if (complete) next = Complete(lane, place);
+      if (complete) next = Complete<kTrace>(lane, place);
       if (--lane.until_sample == 0) Sample(lane, next != 0);
       if (limits_.lanes > 1 && crew_.spinning.load(std::memory_order_relaxed) > 0) {
         Share(lane, next != 0, false);
@@ -190,6 +202,7 @@ class GraphRun {
 
   /// Runs a ready task. False when it has not ended: lanes that joined it are still at it, the last
   /// of which completes; or it is a graph task, which its last inner task completes.
+  template <bool kTrace>
   bool Execute(Lane<Sync>& lane, Place place, Place* current) {
     const abi::Task* task = place.task;
     const Instance& instance = *place.instance;
@@ -199,11 +212,11 @@ class GraphRun {
       return true;
     }
     if ((task->flags & abi::kTaskGraph) != 0) {
-      Instantiate(lane, place);
+      Instantiate<kTrace>(lane, place);
       return false;
     }
     if (task->blocks == 1 && (task->flags & abi::kTaskMixed) == 0) {
-      Call(lane, place, 0);
+      Call<kTrace>(lane, place, 0);
       return true;
     }
     uint64_t items = Items(instance, task);
@@ -215,7 +228,7 @@ class GraphRun {
     if (job == nullptr) {
       for (uint64_t item = 0; item < items; ++item) {
         if (Stopped() || lane.abandoned) return false;
-        Call(lane, place, item);
+        Call<kTrace>(lane, place, item);
       }
       return true;
     }
@@ -225,11 +238,12 @@ class GraphRun {
     job->next.store(0, std::memory_order_relaxed);
     job->done.store(0, std::memory_order_relaxed);
     job->users.store(1, std::memory_order_relaxed);
-    return JoinJob(lane, *job, current);
+    return JoinJob<kTrace>(lane, *job, current);
   }
 
   /// Runs items of a job until none is unclaimed; `*current` is then its task, if there was one.
   /// True when the caller ran the last one of all.
+  template <bool kTrace>
   bool JoinJob(Lane<Sync>& lane, BlockJob<Sync>& job, Place* current) {
     struct Use {  // ends with the scope, also when a kernel throws
       BlockJob<Sync>& job;
@@ -255,7 +269,9 @@ class GraphRun {
       current->instance = place.instance;
       current->task = place.task;
       Clock::time_point start = Clock::now();
-      for (uint64_t item = begin; item < end && !lane.abandoned; ++item) Call(lane, place, item);
+      for (uint64_t item = begin; item < end && !lane.abandoned; ++item) {
+        Call<kTrace>(lane, place, item);
+      }
       ran += end - begin;
       if (lane.abandoned) return false;
       double ns = std::chrono::duration<double, std::nano>(Clock::now() - start).count();
@@ -270,18 +286,22 @@ class GraphRun {
     return job.done.fetch_add(ran, order) + ran == job.items;
   }
 
+  template <bool kTrace>
   void Instantiate(Lane<Sync>& lane, Place place) {
-    const Instance* made = MakeInstance(*place.instance, place.task, true);
+    Instance* made = MakeInstance(*place.instance, place.task, true);
+    if (kTrace) made->serial = lane.trace.BeginInstance(place.instance->serial, IdOf(place));
     const abi::TaskId* roots = abi::At<abi::TaskId>(made->image, made->header->roots);
     TaskRef instance = TaskRef{made->number} << 32;
     for (uint64_t i = 0; i < made->header->roots.count; ++i) lane.ready.Push(instance | roots[i]);
   }
 
+  template <bool kTrace>
   void Call(Lane<Sync>& lane, Place place, uint64_t item) {
-    if (!limits_.watched && !limits_.measure) [[likely]] {
+    if (!kTrace && limits_.plain()) [[likely]] {
       RunItem(*place.instance, place.task, item);
       return;
     }
+    if (kTrace) lane.trace.Enter();
     if (limits_.watched) {
       lane.task.store(RefOf(place), std::memory_order_relaxed);
       lane.item.store(item, std::memory_order_relaxed);
@@ -291,19 +311,28 @@ class GraphRun {
     struct Inside {  // ends with the scope, also when the kernel throws
       Lane<Sync>& lane;
       const RunLimits& limits;
+      Place place;
+      uint64_t item;
       Clock::time_point begin;
+      bool failed = true;
       ~Inside() {
         if (limits.measure) lane.intervals.push_back({begin, Clock::now()});
         if (limits.watched) {
           uint64_t before = lane.pulse.fetch_add(1, std::memory_order_acq_rel);
           lane.abandoned = (before & Lane<Sync>::kAbandoned) != 0;
         }
+        // Of a lane that was given up, the watchdog has recorded the call.
+        if (kTrace && !lane.abandoned) {
+          lane.trace.Leave(place.instance->serial, IdOf(place), item, failed);
+        }
       }
-    } inside{lane, limits_, limits_.measure ? Clock::now() : Clock::time_point()};
+    } inside{lane, limits_, place, item, limits_.measure ? Clock::now() : Clock::time_point()};
     RunItem(*place.instance, place.task, item);
+    inside.failed = false;
   }
 
   /// Releases the consumers of a task that has ended; gives one to continue with, or 0.
+  template <bool kTrace>
   TaskRef Complete(Lane<Sync>& lane, Place place) {
     for (;;) {
       bool inner = place.instance->parent != nullptr;
@@ -311,15 +340,17 @@ class GraphRun {
       // Pairs with the acq_rel in Leave of the lane that left last (R3).
       bool alone = (progress_.load(std::memory_order_acquire) & kActiveMask) == 1 ||
                    PRECAST_PLANTED("sched.plain-decrement");
-      if (place.task->consumers != 0) return Release(lane, place, alone);
+      if (place.task->consumers != 0) return Release<kTrace>(lane, place, alone);
       // A task without consumers ends its instance if it is the last one.
       if (!inner) return 0;
       uint32_t* sinks = &const_cast<Instance*>(place.instance)->sinks;
       if ((alone ? --*sinks : Sync::Decrement(sinks)) != 0) return 0;
+      if (kTrace) lane.trace.EndInstance(place.instance->serial, IdOf(place));
       place = {place.instance->parent, place.instance->maker};
     }
   }
 
+  template <bool kTrace>
   TaskRef Release(Lane<Sync>& lane, Place place, bool alone) {
     const abi::Task* task = place.task;
     const Instance& instance = *place.instance;
@@ -333,6 +364,7 @@ class GraphRun {
       uint32_t* producers = instance.counters == nullptr ? &consumer->producers
                                                          : &instance.counters[consumer->number];
       if ((alone ? --*producers : Sync::Decrement(producers)) != 0) return;
+      if (kTrace) lane.trace.Release(instance.serial, IdOf(place), id);
       if (next == 0 && id <= close) {
         next = number | id;
       } else {

@@ -49,6 +49,7 @@ struct Instance {
   uint32_t* counters = nullptr;       ///< unfinished producers by task number; null: in the records
   uint32_t number = 0;  ///< in a TaskRef: 1 + its place in the run's heap, in scratch units
   uint32_t sinks = 0;   ///< tasks without consumers that have not ended
+  uint32_t serial = 0;  ///< in the trace; 0: the run
 
   char* Pointer(uint32_t slot, uint64_t offset) const {
     return reinterpret_cast<char*>(slots[slot].address + offset +

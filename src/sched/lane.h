@@ -7,6 +7,7 @@
 #include "abi/image.h"
 #include "sched/mailbox.h"
 #include "sched/ready_queue.h"
+#include "sched/trace_writer.h"
 
 #include <array>
 #include <atomic>
@@ -50,6 +51,9 @@ struct Interval {
 
 template <typename Sync>
 struct alignas(64) Lane {
+  explicit Lane(uint32_t place = 0) : number(place) {}
+
+  const uint32_t number;  // its place in the crew
   Mailbox<Sync, Parcel<Sync>> mailbox;
   std::array<BlockJob<Sync>, 8> jobs;
 
@@ -57,6 +61,7 @@ struct alignas(64) Lane {
   uint64_t roots_begin = 0, roots_end = 0;
   uint64_t completed = 0;  // tasks of the run so far
   std::vector<Interval> intervals;
+  TraceWriter trace;  // attached while it works on a run that is traced
 
   // An estimate of what one task of this run takes here, from clock readings that are some tasks
   // apart, and of what one block of a kernel takes, by kernel index modulo the size.

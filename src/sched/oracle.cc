@@ -13,12 +13,37 @@ namespace precast::sched {
 
 namespace {
 
+abi::TaskId IdOf(const Instance& instance, const abi::Task* task) {
+  return static_cast<abi::TaskId>(
+      (reinterpret_cast<const char*>(task) - static_cast<const char*>(instance.image)) /
+      abi::kUnit);
+}
+
+void RunTraced(const Instance& instance, const abi::Task* task, uint64_t item, TraceWriter& trace) {
+  struct Inside {
+    const Instance& instance;
+    const abi::Task* task;
+    uint64_t item;
+    TraceWriter& trace;
+    bool failed = true;
+    ~Inside() { trace.Leave(instance.serial, IdOf(instance, task), item, failed); }
+  } inside{instance, task, item, trace};
+  trace.Enter();
+  RunItem(instance, task, item);
+  inside.failed = false;
+}
+
 void RunItems(const Instance& instance, const abi::Task* task, const OracleOptions& options) {
   using Clock = std::chrono::steady_clock;
   uint64_t items = Items(instance, task);
   Clock::time_point begin = options.in_kernels ? Clock::now() : Clock::time_point();
   for (uint64_t i = 0; i < items; ++i) {
-    RunItem(instance, task, options.reverse_blocks ? items - 1 - i : i);
+    uint64_t item = options.reverse_blocks ? items - 1 - i : i;
+    if (options.trace == nullptr) {
+      RunItem(instance, task, item);
+    } else {
+      RunTraced(instance, task, item, *options.trace);
+    }
   }
   if (options.in_kernels) *options.in_kernels += Clock::now() - begin;
 }
@@ -132,7 +157,12 @@ void RunOracle(const Instance& instance, const OracleOptions& options, uint64_t*
       if ((task->flags & abi::kTaskGraph) != 0) {
         if (ShouldRun(instance, task)) {
           uint64_t inner = 0;
-          RunOracle(*MakeInstance(instance, task, false), options, &inner);
+          Instance* made = MakeInstance(instance, task, false);
+          if (options.trace != nullptr) {
+            made->serial = options.trace->BeginInstance(instance.serial, id);
+          }
+          RunOracle(*made, options, &inner);
+          if (options.trace != nullptr) options.trace->EndInstance(made->serial, 0);
         }
       } else if (task->kernel != abi::kNoKernel && ShouldRun(instance, task)) {
         // A skipped or predicated task keeps its outputs' bytes, so it is never poisoned.

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "sched/instance.h"
+#include "sched/trace_writer.h"
 
 #include <chrono>
 #include <cstdint>
@@ -17,6 +18,7 @@ struct OracleOptions {
   bool poison_outputs = false;
   /// When set, the time inside kernels is added here.
   std::chrono::nanoseconds* in_kernels = nullptr;
+  TraceWriter* trace = nullptr;  ///< attached; null: nothing is recorded
 };
 
 /// Throws what a kernel throws, as an Error that names the task. `completed` counts the tasks done.

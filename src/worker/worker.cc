@@ -1,4 +1,5 @@
 #include "base/tensor_access.h"
+#include "device/tracing_driver.h"
 #include "platforms/registry.h"
 #include "worker/signature.h"
 #include "worker/worker_impl.h"
@@ -45,7 +46,7 @@ WorkerProperties ToWorkerProperties(const device::Properties& p) {
 WorkerImpl::WorkerImpl(WorkerOptions options, std::unique_ptr<device::Driver> driver)
     : options_(std::move(options)),
       log_(ParseLogLevel(options_.log_level)),
-      driver_(std::move(driver)),
+      driver_(std::make_unique<device::TracingDriver>(std::move(driver))),
       memory_(
           std::make_unique<device::DeviceMemory>(driver_.get(), options_.host_view_budget, &log_)),
       kernels_(driver_.get(), std::string(platforms::BaseName(options_.platform))),
@@ -197,6 +198,9 @@ std::unique_ptr<RunState> WorkerImpl::Launch(const Orchestration& orchestration,
   CheckTimeout(parameters.kernel_timeout);
   parameters.caller_waits = caller_waits;
   parameters.assumed = assumed_;
+  parameters.trace = options.trace != nullptr ? options.trace : options_.trace;
+  if (parameters.trace != nullptr) parameters.platform = options_.platform;
+  parameters.worker = this;
   parameters.host_views = options.host_views.value_or(options_.host_views);
   parameters.upload = options.upload.value_or(options_.upload);
   if (inspector_) parameters.inspector = &inspector_;

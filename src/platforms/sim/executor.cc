@@ -77,7 +77,7 @@ class Executor::Impl : public std::enable_shared_from_this<Impl> {
   Impl(int default_threads, sched::AddressSpace memory)
       : default_threads_(default_threads), memory_(std::move(memory)) {
     lanes_.reserve(sched::Crew<Sync>::kMaxLanes);  // so that adding one can't fail half-way
-    lanes_.push_back({std::make_unique<Lane>(), {}});
+    lanes_.push_back({std::make_unique<Lane>(0u), {}});
     crew_.lanes[0] = lanes_[0].lane.get();
     crew_.count = 1;
   }
@@ -191,7 +191,8 @@ device::Ticket Executor::Impl::Execute(const device::Launch& launch) {
   int threads = launch.oracle ? 1 : Threads(launch.threads);
   bool watched = launch.kernel_timeout.count() > 0 && !launch.oracle;
   bool own_threads = watched || !launch.caller_waits;
-  sched::RunLimits limits{threads, own_threads ? 1 : 0, watched, launch.measure_kernels};
+  sched::RunLimits limits{threads, own_threads ? 1 : 0, watched, launch.measure_kernels,
+                          launch.trace};
   void* image = reinterpret_cast<void*>(launch.image + static_cast<uint64_t>(memory_.distance));
   std::lock_guard lock(mutex_);
   if (Missing() > kMaxAbandoned) {
@@ -307,6 +308,7 @@ Run* Executor::Impl::Find(device::Ticket ticket) {
 void Executor::Impl::SetRunning(Run& run) {
   run.state = Run::kRunning;
   running_ = &run;
+  if (run.launch.trace != nullptr) sched::TraceWriter::NoteBegin(run.launch.trace);
   next_to_begin_ = run.ticket + 1;
   if (run.limits().watched) watch_.notify_all();
 }
@@ -319,7 +321,7 @@ void Executor::Impl::EnsureLanes(int pool_lanes, int needed) {
   while (static_cast<int>(lanes_.size()) < pool_lanes + 1) {
     size_t index = lanes_.size();
     try {
-      lanes_.push_back({std::make_unique<Lane>(), {}});
+      lanes_.push_back({std::make_unique<Lane>(static_cast<uint32_t>(index)), {}});
       StartThread(index);
     } catch (const std::exception& error) {  // no thread, or no memory
       lanes_.resize(index);
@@ -437,6 +439,7 @@ void Executor::Impl::TakePart(Run& run) {
 /// Works on a run that the lane was started on or got a parcel for. True when it has ended.
 bool Executor::Impl::Begin(Run& run, Lane& lane, const Parcel* parcel) {
   Executing inside(this);
+  if (run.launch.trace != nullptr) lane.trace.Attach(run.launch.trace, lane.number);
   if (!run.launch.oracle) return run.Work(lane, parcel);
   uint64_t completed = 0;
   std::chrono::nanoseconds in_kernels{0};
@@ -445,6 +448,7 @@ bool Executor::Impl::Begin(Run& run, Lane& lane, const Parcel* parcel) {
     options.reverse_blocks = run.launch.reverse_blocks;
     options.poison_outputs = run.launch.poison_outputs;
     if (run.limits().measure) options.in_kernels = &in_kernels;
+    if (run.launch.trace != nullptr) options.trace = &lane.trace;
     sched::RunOracle(run.instance(), options, &completed);
   } catch (const Error& error) {
     run.Fail(error);
@@ -494,6 +498,7 @@ Run* Executor::Impl::Finish(Run& run, bool pool_lane) {
 void Executor::Impl::RecordOutcome(Run& run) {
   device::Outcome& outcome = run.outcome;
   outcome.ended = Clock::now();
+  if (run.launch.trace != nullptr) sched::TraceWriter::NoteEnd(run.launch.trace);
   const sched::Instance& instance = run.instance();
   uint64_t total = instance.header->tasks;
   outcome.completed = run.completed();
@@ -584,7 +589,7 @@ bool Executor::Impl::GiveUpLane(size_t index, Run& run, uint64_t pulse) {
   uint64_t item = lane.item.load(std::memory_order_relaxed);
   std::unique_ptr<Lane> fresh;
   try {
-    fresh = std::make_unique<Lane>();
+    fresh = std::make_unique<Lane>(lane.number);
     abandoned_.reserve(abandoned_.size() + 1);
   } catch (const std::bad_alloc&) {
     return false;  // the next look tries again
@@ -597,9 +602,12 @@ bool Executor::Impl::GiveUpLane(size_t index, Run& run, uint64_t pulse) {
     return false;  // it returned just now
   }
   // From here on the kernel counts as running for ever, so the instance that it is of stays.
+  auto [instance, task] = run.Find(ref);
+  if (run.launch.trace != nullptr) {
+    lane.trace.Leave(instance->serial, static_cast<abi::TaskId>(ref), item, true);
+  }
   std::string message = "a kernel";
   try {
-    auto [instance, task] = run.Find(ref);
     message = fmt::format(
         "{}: block {} did not return within {} ms", instance->Describe(task), item % task->blocks,
         std::chrono::duration<double, std::milli>(run.launch.kernel_timeout).count());
