@@ -12,8 +12,12 @@
 
 #include <charconv>
 #include <chrono>
+#include <cstring>
+#include <iterator>
 #include <random>
+#include <signal.h>
 #include <string_view>
+#include <unistd.h>
 
 namespace precast::cli {
 namespace {
@@ -34,6 +38,42 @@ std::chrono::nanoseconds ParseTime(std::string_view text) {
   Fail(ErrorCode::usage, "--time: '{}' is no time; allowed: 1 to {}, then s, m or h, as in 60s",
        text, kMost);
 }
+
+// A crash ends the process: then at least its seed has to be known. So has that of a program that
+// does not end.
+constexpr int kSignals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGALRM};
+constexpr unsigned kMostSeconds = 900;
+struct sigaction before[std::size(kSignals)];
+char last_words[100];
+
+void WriteLastWords(int signal) {
+  ssize_t written = write(STDERR_FILENO, last_words, strlen(last_words));
+  static_cast<void>(written);
+  for (size_t i = 0; i < std::size(kSignals); ++i) {
+    if (kSignals[i] == signal) sigaction(signal, &before[i], nullptr);
+  }
+  raise(signal);  // once more, now for whoever was there before
+}
+
+/// Says from now on which program it was that ended the process.
+void NoteSeed(uint64_t seed) {
+  std::string text = fmt::format("precast: stopped in the program of seed {}\n", seed);
+  text.copy(last_words, sizeof(last_words) - 1);
+  alarm(kMostSeconds);
+}
+
+class LastWords {
+ public:
+  LastWords() {
+    struct sigaction action {};
+    action.sa_handler = WriteLastWords;
+    for (size_t i = 0; i < std::size(kSignals); ++i) sigaction(kSignals[i], &action, &before[i]);
+  }
+  ~LastWords() {
+    alarm(0);
+    for (size_t i = 0; i < std::size(kSignals); ++i) sigaction(kSignals[i], &before[i], nullptr);
+  }
+};
 
 }  // namespace
 
@@ -97,7 +137,9 @@ int FuzzCommand::Run(Output& output) {
   fuzz::Report report;
   {
     Progress progress(true);
+    LastWords last_words_of_a_crash;
     report = fuzz::Fuzz(options, [&](const fuzz::Report& so_far) {
+      NoteSeed(so_far.seed);
       progress.Show(fmt::format("{} programs", so_far.programs));
       for (; shown < so_far.failures.size(); ++shown) {
         progress.Pause();

@@ -9,6 +9,7 @@
 #include "fuzz/random.h"
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace precast::fuzz {

@@ -36,7 +36,7 @@ class Execution {
         way_(way),
         recorder_(recorder),
         outcome_(outcome),
-        source_{plan, RecordLayout(plan), &outcome->seen},
+        source_{plan, RecordLayout(plan), &outcome->seen, way.records_always},
         worker_(WorkerOptionsOf(plan, way)) {
     for (const Buffer& buffer : plan.buffers) {
       std::vector<std::byte> bytes = RandomBytes(buffer.dtype, buffer.shape.size(), buffer.salt);
@@ -130,9 +130,10 @@ class Execution {
                        .oracle = way_.oracle,
                        .reverse_blocks = way_.reverse_blocks,
                        .poison_outputs = way_.reverse_blocks};
-    if (step.replayable) return Start(ProgramOf(step.body), list, options, step);
+    if (step.replayable && !way_.records_always)
+      return Start(ProgramOf(step.body), list, options, step);
     Orchestration orchestration = [this, &step](Orchestrator& o, const Args& args) {
-      CallBody(source_, step.body, false, o, args);
+      CallBody(source_, step.body, step.replayable, o, args);
     };
     Start(orchestration, list, options, step);
   }

@@ -19,6 +19,9 @@ struct Way {
   int threads = 1;
   bool oracle = false;
   bool reverse_blocks = false;  ///< by the oracle; it also poisons outputs then
+  /// Bodies are called for every submission, and runs of replayable programs are plain ones:
+  /// nothing is replayed.
+  bool records_always = false;
 };
 std::string ToString(const Way& way);
 

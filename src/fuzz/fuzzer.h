@@ -43,6 +43,7 @@ struct Failure {
 };
 
 struct Report {
+  uint64_t seed = 0;  ///< of the next plan
   uint64_t programs = 0, tasks = 0;
   std::vector<Failure> failures;
 };
@@ -51,7 +52,7 @@ struct Report {
 /// that is too small for the plan is made larger, in the plan.
 std::optional<Difference> Check(Plan* plan, const Options& options);
 
-/// `progress` is called after each plan.
+/// `progress` is called before each plan, and after the last.
 Report Fuzz(const Options& options, const std::function<void(const Report&)>& progress = {});
 
 /// A failure for a reader: what differs, the small plan, and the command that shows it again.

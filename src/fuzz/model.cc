@@ -219,7 +219,8 @@ void Model::Note(Frame* frame, const Item& item, const std::vector<Place>& place
         if (!met) frame->written[n] += place.size();
       }
     }
-    if (certain && Writes(use.direction)) Define(place, true);
+    // Without a condition it is submitted, and what it leaves when it is skipped is a value, too.
+    if (!item.condition && Writes(use.direction)) Define(place, true);
     frame->accesses.push_back({place, Writes(use), no_dep, item.id});
     stretches_.push_back({place.root, place.offset, place.end(), Writes(use) || no_dep});
   }

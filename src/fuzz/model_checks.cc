@@ -20,7 +20,12 @@ Model::Problem Model::CheckUses(const Frame& frame, const Item& item, std::vecto
     std::optional<Place> place = Find(frame, use.tensor);
     if (!place) return "no tensor";
     if (use.direction != Direction::in && !place->writable) return "writes what is 'in'";
-    if ((Reads(use) || MaySkip(item)) && !IsDefined(*place)) return "reads what has no value";
+    // What a task that is skipped leaves in an 'out' argument of the run is what was there before.
+    bool keeps = !Reads(use) && frame.is_run && !frame.is_recorded &&
+                 !roots_[place->root].created && !item.condition;
+    if ((Reads(use) || (MaySkip(item) && !keeps)) && !IsDefined(*place)) {
+      return "reads what has no value";
+    }
     places->push_back(*place);
   }
   if (item.when) {

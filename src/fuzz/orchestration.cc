@@ -159,9 +159,11 @@ class Orchestrating {
       Orchestrating(*reinterpret_cast<const Source*>(source), body, depth, param, true, o, args)
           .Run();
     };
+    GraphKey key(item.body);
+    if (source_.records_always) key = GraphKey(~source_.submissions++);
     tasks_[item.id] =
-        o_.submit_graph(item.body, call, list, options, reinterpret_cast<uint64_t>(&source_),
-                        item.body, depth_ + 1, item.param);
+        o_.submit_graph(key, call, list, options, reinterpret_cast<uint64_t>(&source_), item.body,
+                        depth_ + 1, item.param);
   }
 
   void Get(const Item& item) {

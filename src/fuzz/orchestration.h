@@ -19,6 +19,8 @@ struct Source {
   const Plan& plan;
   RecordLayout layout;
   std::vector<std::vector<std::byte>>* seen;  ///< gets what the host reads
+  bool records_always;                        ///< each submission of a graph has its own key
+  mutable uint64_t submissions = 0;
 };
 
 /// Calls the body of a run. A `recorded` one, of a replayable program, is called again only when it

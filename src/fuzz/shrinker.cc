@@ -3,11 +3,14 @@
 #include "fuzz/model.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 namespace precast::fuzz {
 
 namespace {
+
+constexpr std::chrono::seconds kShrinkTime{60};  // then what there is has to do
 
 class Shrinker {
  public:
@@ -158,9 +161,11 @@ Failure Shrink(Plan plan, Difference difference, const Options& options) {
   Options one = options;
   one.platforms = {difference.way.platform};
   one.threads = {difference.way.threads};
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point end = Clock::now() + kShrinkTime;
   auto fails = [&](Plan* candidate) {
     constexpr int kTries = 5;
-    for (int i = 0; i < kTries; ++i) {
+    for (int i = 0; i < kTries && Clock::now() < end; ++i) {
       if (std::optional<Difference> found = Check(candidate, one)) {
         difference = std::move(*found);
         return true;

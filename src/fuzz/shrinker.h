@@ -13,7 +13,8 @@ namespace precast::fuzz {
 /// rules. Requires: it holds for `plan`.
 Plan Shrink(Plan plan, const std::function<bool(Plan*)>& fails);
 
-/// The same for a difference, in the way it was seen. What fails by chance is tried several times.
+/// The same for a difference, in the way it was seen, in a minute at most. What fails by chance is
+/// tried several times.
 Failure Shrink(Plan plan, Difference difference, const Options& options);
 
 }  // namespace precast::fuzz

@@ -181,8 +181,9 @@ TEST(Fuzzer, ShowsAFailureSmallWithTheCommandThatShowsItAgain) {
   };
   int calls = 0;
   Report report = Fuzz(options, [&](const Report&) { ++calls; });
-  EXPECT_EQ(calls, 4);
+  EXPECT_EQ(calls, 5);
   EXPECT_EQ(report.programs, 4u);
+  EXPECT_EQ(report.seed, 7u);
   EXPECT_GE(report.tasks, 4u);
   ASSERT_EQ(report.failures.size(), 4u);
   for (const Failure& failure : report.failures) EXPECT_EQ(CountTasks(failure.plan), 0u);
