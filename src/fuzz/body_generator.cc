@@ -254,26 +254,33 @@ bool BodyGenerator::Put(Item item) {
   return true;
 }
 
+bool BodyGenerator::PutGraphs(uint32_t callee) {
+  Random& random = drawing_.random;
+  int64_t count = random.Percent(drawing_.taste.repeats) ? random.Between(2, 6) : 1;
+  std::optional<Item> last;
+  for (int64_t i = 0; i < count && !TooMuch(drawing_.costs[callee]); ++i) {
+    Item graph = last && random.Percent(50) ? *last : DrawGraph(callee);
+    if (last) {
+      graph.id = drawing_.plan.next_id++;
+      graph.after.clear();
+      OrderNoDep(&graph);
+    }
+    if (Put(graph)) last = std::move(graph);
+  }
+  return last.has_value();
+}
+
 void BodyGenerator::Draw(int64_t size) {
+  // What tasks write cannot be read any more.
+  for (int i = 0; i < 2; ++i) {
+    if (drawing_.random.Percent(drawing_.taste.hosts)) Put(DrawHostAccess());
+  }
   int64_t misses = 0;
   for (int64_t n = 0; n < size && misses < size + 20;) {
     if (TooMuch({1, 1})) return;
     bool put;
     if (drawing_.callees() > 0 && drawing_.random.Percent(drawing_.taste.graphs)) {
-      uint32_t callee = static_cast<uint32_t>(drawing_.random.Below(drawing_.callees()));
-      if (TooMuch(drawing_.costs[callee])) return;
-      Item graph = DrawGraph(callee);
-      put = Put(graph);
-      // Again, as a loop over layers would.
-      for (int64_t i =
-               drawing_.random.Percent(drawing_.taste.repeats) ? drawing_.random.Between(1, 5) : 0;
-           put && i > 0; --i) {
-        if (TooMuch(drawing_.costs[callee])) return;
-        graph.id = drawing_.plan.next_id++;
-        graph.after.clear();
-        OrderNoDep(&graph);
-        Put(graph);
-      }
+      put = PutGraphs(static_cast<uint32_t>(drawing_.random.Below(drawing_.callees())));
     } else if (drawing_.random.Percent(drawing_.taste.allocs / 2)) {
       put = Put(DrawAlloc());
     } else if (drawing_.random.Percent(drawing_.taste.allocs / 3)) {
@@ -292,8 +299,8 @@ void BodyGenerator::Draw(int64_t size) {
 void BodyGenerator::Complete() {
   for (uint32_t i = 0; i < frame_.arguments.size(); ++i) {
     bool out = frame_.parameters[i].direction == Direction::out;
-    bool missing = out && frame_.is_recorded && frame_.written[i] < frame_.arguments[i].size();
-    if (!missing) continue;
+    bool missing = out && frame_.written[i] < frame_.arguments[i].size();
+    if (!missing || (!frame_.is_recorded && drawing_.random.Percent(50))) continue;
     Item item{.kind = Item::Kind::task, .id = drawing_.plan.next_id++};
     item.uses.push_back({Direction::out, {TensorRef::Base::argument, i, {}}});
     item.salt = drawing_.random.Bits();

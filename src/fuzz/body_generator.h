@@ -76,6 +76,8 @@ class BodyGenerator {
   Item DrawTask();
   /// A graph whose arguments are views of what there is, or created for it.
   Item DrawGraph(uint32_t callee);
+  /// Submits one, or several as a loop over layers would, with the same tensors or others.
+  bool PutGraphs(uint32_t callee);
   Item DrawAlloc();
   Item DrawHostAccess();
 

@@ -264,7 +264,10 @@ Model::Problem Model::AddTask(Frame* frame, const Item& item, uint64_t record) {
 void Model::NoteLeaves(const Frame& frame, const Item& item, uint32_t first) {
   for (uint32_t i = first; i < leaves_->size(); ++i) {
     Leaf& leaf = (*leaves_)[i];
-    leaf.certain = leaf.predicate || (leaf.certain && !MaySkip(item));
+    // A look at a predicate that was not made, since something around it was skipped, must not
+    // order what it would have: so it counts only between those that conflict anyway.
+    if (leaf.predicate) continue;
+    leaf.certain = leaf.certain && !MaySkip(item);
     for (Id id : item.after) {
       auto [begin, end] = frame.tasks.at(id);
       for (uint32_t n = begin; n < end; ++n) leaf.after.push_back(n);

@@ -91,6 +91,9 @@ class Shrinker {
     for (size_t n = item().after.size(); n-- > 0;) {
       TryItem(body, i, [n](Item& x) { x.after.erase(x.after.begin() + static_cast<int>(n)); });
     }
+    if (item().kind == Item::Kind::alloc && !item().fill) {  // then nobody has to write it
+      TryItem(body, i, [](Item& x) { x.fill = 0; });
+    }
     if (item().kind == Item::Kind::task) {
       if (item().form != Item::Form::vector && item().form != Item::Form::order_only) {
         TryItem(body, i, [](Item& x) { x.form = Item::Form::vector; });

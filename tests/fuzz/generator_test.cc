@@ -18,7 +18,7 @@ TEST(Generator, ASeedIsTheSameProgramEverywhere) {
   std::string text;
   for (uint64_t seed = 1; seed <= 50; ++seed) text += ToString(Generate(seed));
   // Changes whenever the generator does; a seed that failed before then means another program.
-  EXPECT_EQ(XXH3_64bits(text.data(), text.size()), 12625296926760577803u);
+  EXPECT_EQ(XXH3_64bits(text.data(), text.size()), 12568591064343656476u);
 }
 
 TEST(Generator, KeepsTheRules) {
