@@ -242,8 +242,7 @@ std::vector<Case> DecodeCases() {
 }
 
 std::vector<ParamSpec> DecodeParams() {
-  return {{"scale", "auto",
-           "full, small (executed and checked), auto: small to compute"},
+  return {{"scale", "auto", "full, small (executed and checked), auto: small to compute"},
           {"kernels", "real", "empty: they do nothing, so that every scale can be executed"}};
 }
 

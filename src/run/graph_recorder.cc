@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <utility>
 
 namespace precast::detail {
@@ -336,7 +337,7 @@ void RunBuilder::OrchestrateReplayable(const Program& program, ArgList args) {
                    static_cast<const Program*>(context)->orchestration(o, a);
                  },
                  &program};
-  Orchestrate([&](Orchestrator&, const Args& own) {
+  auto submit = [&](Orchestrator&, const Args& own) {
     std::vector<Arg>& list = whole_boundary_;
     list.clear();
     size_t tensor = 0, scalar = 0;
@@ -350,7 +351,8 @@ void RunBuilder::OrchestrateReplayable(const Program& program, ArgList args) {
       }
     }
     SubmitGraph(program.name, body, {}, list, {});
-  });
+  };
+  Orchestrate(std::ref(submit));  // so that it is not copied to the heap
 }
 
 void RunBuilder::WarmUp() {

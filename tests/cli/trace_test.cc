@@ -205,7 +205,7 @@ TEST_F(TraceOption, IsNamedInTheTable) {
 }
 
 TEST_F(TraceOption, DropsAreCountedAndShown) {
-  Outcome outcome = Precast({"run", "paged_attention", "--case", "small1", "--trace", File(),
+  Outcome outcome = Precast({"run", "paged_attention", "--case", "ragged", "--trace", File(),
                              "--trace-buffer", "8K", "--report", "json"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   Json report = Json::parse(outcome.out);
