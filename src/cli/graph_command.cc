@@ -113,7 +113,7 @@ void GraphCommand::Declare(CLI::App& app, const std::vector<std::string>& args) 
       ->type_name("N")
       ->check(CLI::Range(0, 1000).description(""));
   app.add_option("--max-tasks", max_tasks_,
-                 "Tasks that stand alone; graphs with more are grouped by kernel [150]")
+                 "Tasks that stand alone; graphs with more are grouped by kernel [40]")
       ->type_name("N")
       ->check(CLI::Range(0, 100'000).description(""));
   app.add_flag("--critical", critical_, "Mark the longest path");

@@ -29,7 +29,7 @@ class GraphCommand : public Command {
   std::string file_;
   std::string focus_;
   uint32_t depth_ = 2;
-  uint32_t max_tasks_ = 150;
+  uint32_t max_tasks_ = 40;
   bool critical_ = false;
   std::string weight_ = "blocks";
 };

@@ -18,7 +18,7 @@ namespace precast::view {
 
 struct DrawOptions {
   std::string title = {};
-  uint32_t max_tasks = 150;  ///< that stand alone, in all
+  uint32_t max_tasks = 40;  ///< that stand alone, in all
   /// Draw only this task and what is at most `depth` edges away, in its graph.
   std::optional<TaskPath> focus = {};
   uint32_t depth = 2;
