@@ -11,6 +11,7 @@
 // process at once.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <mutex>
 #include <signal.h>
@@ -37,7 +38,7 @@ class Interruption {
   std::timed_mutex mutex_;
   sigset_t signals_;
   sigset_t before_;
-  bool over_ = false;  // written before the thread is woken
+  std::atomic<bool> over_{false};  // set before the thread is woken
   std::thread thread_;
 };
 
