@@ -48,6 +48,14 @@ decltype(auto) AsUsage(Call call) {
   }
 }
 
+// What people type without thinking. CLI11 would take more, and a comma as the end of a name.
+bool CanBeOption(std::string_view name) {
+  constexpr std::string_view kLetters =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
+  return !name.empty() && name[0] != '-' &&
+         name.find_first_not_of(kLetters) == std::string_view::npos;
+}
+
 }  // namespace
 
 void ProgramOptions::Declare(CLI::App& app) {
@@ -114,7 +122,7 @@ void ProgramOptions::DeclareParameters(CLI::App& app) {
   own_options_.reserve(program_->params.size());
   for (const ParamSpec& param : program_->params) {
     std::string option = "--" + param.name;
-    if (!CLI::detail::valid_name_string(param.name)) continue;
+    if (!CanBeOption(param.name)) continue;
     if (app.get_option_no_throw(option) != nullptr) {
       if (!refuses_taken_names_) continue;
       Fail(ErrorCode::invalid_argument,

@@ -46,6 +46,14 @@ TEST(Library, AParameterWithTheNameOfAnOptionIsRefused) {
   EXPECT_THAT(outcome.err, HasSubstr("the name of an option of precast run"));
 }
 
+TEST(Library, AParameterWhoseNameIsNoOptionIsSetByName) {
+  Outcome outcome = Precast({"run", kProbe, "--set", ",odd=1", "--report", "none"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  outcome = Precast({"run", kProbe, "--help"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out.find("--,odd"), std::string::npos);
+}
+
 TEST(Library, AFileThatIsNoneFailsTheRun) {
   std::string path = ::testing::TempDir() + "/text_" + std::to_string(getpid()) + ".so";
   std::ofstream(path) << "no library\n";

@@ -58,5 +58,6 @@ PRECAST_PROGRAM(cli_probe) {
                        if (context.params.Text("mode") == "null") return nullptr;
                        return std::make_unique<Probe>(context);
                      }}},
-          .params = {{"mode", "pass", "pass, golden, kernel, make, number, null or slow"}}};
+          .params = {{"mode", "pass", "pass, golden, kernel, make, number, null or slow"},
+                     {",odd", "", "a name that only --set can give"}}};
 }
