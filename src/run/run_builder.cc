@@ -106,7 +106,12 @@ void RunBuilder::ImportArguments(ArgList args) {
     const Tensor& tensor = arg.tensor();
     bool read_only = !Writes(arg.direction());
     if (tensor.kind() == Tensor::Kind::device) {
-      args_.tensors_.push_back(access_.Import(tensor, read_only));
+      try {
+        args_.tensors_.push_back(access_.Import(tensor, read_only));
+      } catch (const Error& error) {
+        throw Error(error.code(), fmt::format("argument {} of the run: {}", i, error.message()),
+                    error.location());
+      }
     } else {
       const run::HostArguments::Span& span = host_.spans()[host_.arguments()[next_host++].span];
       uint64_t offset = static_cast<uint64_t>(TensorAccess::HostData(tensor) - span.begin);

@@ -185,6 +185,17 @@ Misuse CopyFreed() {
           }};
 }
 
+Misuse RunWithAFreedArgument() {
+  return {"run_with_a_freed_argument",
+          ErrorCode::stale,
+          {"argument 1 of the run", "i64[8]", "freed"},
+          [](Worker& worker) {
+            Tensor t = worker.malloc({8}, DType::i64);
+            worker.free(t);
+            worker.run([](Orchestrator&, const Args&) {}, {7, in(t)});
+          }};
+}
+
 Misuse AddressFreed() {
   return {"address_of_a_freed_tensor", ErrorCode::stale, {"freed"}, [](Worker& worker) {
             Tensor t = worker.malloc({8}, DType::i64);
@@ -237,12 +248,30 @@ Misuse TensorAtOdd() {
 }  // namespace
 
 std::vector<Misuse> MemoryMisuse() {
-  return {OutOfMemory(),        OutOfMemoryInPieces(), MallocTooLarge(), FreeTwice(),
-          FreeReused(),         FreeInterior(),        FreePrefix(),     FreeForeign(),
-          FreeHost(),           FreeNothing(),         FreeInFlight(),   CopyWrongSize(true),
-          CopyWrongSize(false), CopyStrided(),         MemsetStrided(),  CopyNull(),
-          CopyHostTensor(),     CopyFreed(),           AddressFreed(),   TensorAtNowhere(),
-          TensorAtFreed(),      TensorAtTooLong(),     TensorAtOdd()};
+  return {OutOfMemory(),
+          OutOfMemoryInPieces(),
+          MallocTooLarge(),
+          FreeTwice(),
+          FreeReused(),
+          FreeInterior(),
+          FreePrefix(),
+          FreeForeign(),
+          FreeHost(),
+          FreeNothing(),
+          FreeInFlight(),
+          CopyWrongSize(true),
+          CopyWrongSize(false),
+          CopyStrided(),
+          MemsetStrided(),
+          CopyNull(),
+          CopyHostTensor(),
+          CopyFreed(),
+          RunWithAFreedArgument(),
+          AddressFreed(),
+          TensorAtNowhere(),
+          TensorAtFreed(),
+          TensorAtTooLong(),
+          TensorAtOdd()};
 }
 
 }  // namespace precast::misuse
