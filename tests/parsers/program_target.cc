@@ -104,7 +104,6 @@ void Show(const Program& program) {
   const cli::Programs programs = {&program};
   for (const std::vector<std::string>& args :
        {std::vector<std::string>{"run", program.name, "--help"},
-        {"run", "--help"},
         {"run", program.name, "--case=" + (program.cases.empty() ? "" : program.cases[0].name)}}) {
     std::string help_line;
     int exit_code = 0;
