@@ -296,11 +296,17 @@ class GraphRun {
   }
 
   template <bool kTrace>
-  void Call(Lane<Sync>& lane, Place place, uint64_t item) {
+  [[gnu::always_inline]] void Call(Lane<Sync>& lane, Place place, uint64_t item) {
     if (!kTrace && limits_.plain()) [[likely]] {
       RunItem(*place.instance, place.task, item);
-      return;
+    } else {
+      CallWatched<kTrace>(lane, place, item);
     }
+  }
+
+  /// The same with all that may be asked for around it.
+  template <bool kTrace>
+  [[gnu::noinline]] void CallWatched(Lane<Sync>& lane, Place place, uint64_t item) {
     if (kTrace) lane.trace.Enter();
     if (limits_.watched) {
       lane.task.store(RefOf(place), std::memory_order_relaxed);
