@@ -277,8 +277,10 @@ TEST_P(TraceTest, GraphsAreInstancesAndReleaseWhatFollows) {
       // What the host did about them.
       std::vector<std::string> submitted = Names(run, Kind::submit);
       EXPECT_EQ(std::count(submitted.begin(), submitted.end(), "around"), 1);
+#ifndef PRECAST_VALIDATE  // which records every replay again, to compare
       EXPECT_EQ(std::count(submitted.begin(), submitted.end(), "body"), round == 0 ? 2 : 1);
       EXPECT_EQ(Names(run, Kind::record).size(), report.graph.definitions_recorded);
+#endif
       EXPECT_EQ(report.graph.definitions_recorded > 0, round == 0);
     }
   }
