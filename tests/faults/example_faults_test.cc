@@ -219,7 +219,7 @@ TEST_P(ExampleFaultsTest, AnyDriverCallMayFail) {
     EXPECT_EQ(Settled(before), before);
     if (HasFailure()) break;  // one is enough to look at
   }
-  EXPECT_GT(failures, Chosen(calls_).size() / 2) << "most calls are needed";
+  EXPECT_GE(2 * failures, Chosen(calls_).size()) << "most calls are needed";
   RecordProperty("driver_calls", std::to_string(calls_));
   RecordProperty("failures", std::to_string(failures));
 }
