@@ -10,6 +10,7 @@ namespace precast::cli {
 namespace {
 
 constexpr std::chrono::milliseconds kPatience{500};
+constexpr std::chrono::milliseconds kPause{1};
 
 }  // namespace
 
@@ -37,7 +38,11 @@ void Interruption::Watch() {
   int signal = 0;
   if (sigwait(&signals_, &signal) != 0 || over_) return;
   pthread_sigmask(SIG_UNBLOCK, &signals_, nullptr);
-  std::unique_lock lock(mutex_, kPatience);
+  std::unique_lock lock(mutex_, std::try_to_lock);
+  for (auto waited = kPause; !lock.owns_lock() && waited < kPatience; waited += kPause) {
+    std::this_thread::sleep_for(kPause);
+    lock.try_lock();
+  }
   if (lock.owns_lock()) {
     try {
       report_(signal == SIGINT ? "SIGINT" : "SIGTERM");

@@ -29,13 +29,13 @@ class Interruption {
   Interruption(const Interruption&) = delete;
   Interruption& operator=(const Interruption&) = delete;
 
-  [[nodiscard]] std::unique_lock<std::timed_mutex> Lock() { return std::unique_lock(mutex_); }
+  [[nodiscard]] std::unique_lock<std::mutex> Lock() { return std::unique_lock(mutex_); }
 
  private:
   void Watch();
 
   const Report report_;
-  std::timed_mutex mutex_;
+  std::mutex mutex_;
   sigset_t signals_;
   sigset_t before_;
   std::atomic<bool> over_{false};  // set before the thread is woken

@@ -32,8 +32,8 @@ const Case& FindCase(const Program& program, const std::string& name) {
 
 namespace {
 
-std::unique_lock<std::timed_mutex> LockOf(Interruption* interruption) {
-  return interruption != nullptr ? interruption->Lock() : std::unique_lock<std::timed_mutex>();
+std::unique_lock<std::mutex> LockOf(Interruption* interruption) {
+  return interruption != nullptr ? interruption->Lock() : std::unique_lock<std::mutex>();
 }
 
 // What a case does not find, a file above all, the user named wrongly.
