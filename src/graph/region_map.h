@@ -132,9 +132,15 @@ class RegionMap {
   static Buffer NewBuffer(uint64_t bytes) {
     return {{0, LiveRegion::kNone, 0, 0, {0, 0}, 0}, bytes, 0, 0, 0, 0, Buffer::Kind::host, 0, 0};
   }
-  static bool IsUntouched(const Buffer& buffer) {
-    return buffer.first.key == LiveRegion::kNone && (buffer.grid | buffer.rare) == 0;
+  /// Without live regions, and without a grid that once held some.
+  static bool IsEmpty(const Buffer& buffer) {
+    return buffer.first.key == LiveRegion::kNone && buffer.grid == 0;
   }
+  /// The first access to an empty buffer: by a writer or a reader, the other is 0.
+  void SetFirst(Buffer& buffer, const Region& region, abi::TaskId writer, abi::TaskId reader);
+  /// The live region that is exactly this one, or one just made in the grid; null where it takes a
+  /// search to know. `also`: another producer, 0 if none.
+  LiveRegion* FindLive(Buffer& buffer, bool write, const Region& region, abi::TaskId* also);
   void AddReader(LiveRegion& region, abi::TaskId task);
   template <typename Edge>
   void AfterClaim(const Buffer& buffer, abi::TaskId task, Edge& edge) {
@@ -198,6 +204,26 @@ inline bool RegionMap::Overlap(const Region& a, const Region& b) const {
   }
 }
 
+[[gnu::always_inline]] inline void RegionMap::SetFirst(Buffer& buffer, const Region& region,
+                                                       abi::TaskId writer, abi::TaskId reader) {
+  boxes_.Learn(region);
+  LiveRegion& live = buffer.first;
+  live.begin = region.begin;
+  live.key = region.layout_id;
+  live.writer = writer;
+  live.reader[0] = reader;
+  live.reader[1] = live.chunk = 0;
+}
+
+inline LiveRegion* RegionMap::FindLive(Buffer& buffer, bool write, const Region& region,
+                                       abi::TaskId* also) {
+  LiveRegion& first = buffer.first;
+  if (first.begin == region.begin && first.layout() == region.layout_id) return &first;
+  return buffer.grid == 0 ? nullptr
+                          : grids_.FindOrAdd(buffer.grid, write, first, region.begin,
+                                             region.layout_id, boxes_, also);
+}
+
 [[gnu::always_inline]] inline bool RegionMap::ReadWhole(Buffer& buffer, const Region& region,
                                                         abi::TaskId task, abi::TaskId* producer) {
   LiveRegion& live = buffer.first;
@@ -208,13 +234,8 @@ inline bool RegionMap::Overlap(const Region& a, const Region& b) const {
     AddReader(live, task);
     return true;
   }
-  if (!IsUntouched(buffer)) return false;
-  boxes_.Learn(region);
-  live.begin = region.begin;
-  live.key = region.layout_id;
-  live.writer = 0;
-  live.reader[0] = task;
-  live.reader[1] = live.chunk = 0;
+  if (!IsEmpty(buffer) || buffer.rare != 0) return false;
+  SetFirst(buffer, region, 0, task);
   *producer = 0;
   return true;
 }
@@ -222,21 +243,12 @@ inline bool RegionMap::Overlap(const Region& a, const Region& b) const {
 template <typename Edge>
 void RegionMap::Read(BufferId id, const Region& region, abi::TaskId task, Edge&& edge) {
   Buffer& buffer = buffers_[id];
-  LiveRegion* live = &buffer.first;
-  abi::TaskId also = 0;
-  if (live->begin != region.begin || live->layout() != region.layout_id) {
-    if (buffer.grid != 0) {
-      live = grids_.FindOrAdd(buffer.grid, false, buffer.first, region.begin, region.layout_id,
-                              boxes_, &also);
-    } else if (live->key == LiveRegion::kNone) {
-      boxes_.Learn(region);
-      *live = {region.begin, region.layout_id, 0, 0, {task, 0}, 0};
-      AfterClaim(buffer, task, edge);
-      return;
-    } else {
-      live = nullptr;
-    }
+  if (IsEmpty(buffer)) {
+    SetFirst(buffer, region, 0, task);
+    return AfterClaim(buffer, task, edge);
   }
+  abi::TaskId also = 0;
+  LiveRegion* live = FindLive(buffer, false, region, &also);
   if (live != nullptr && ((live->key & LiveRegion::kForeignWrite) == 0 || also != 0)) [[likely]] {
     abi::TaskId producer = live->writer != 0 ? live->writer
                            : also != 0       ? also
@@ -252,24 +264,21 @@ void RegionMap::Read(BufferId id, const Region& region, abi::TaskId task, Edge&&
                                                          abi::TaskId task,
                                                          abi::TaskId (&producers)[2]) {
   LiveRegion& live = buffer.first;
-  if (IsUntouched(buffer)) {
-    boxes_.Learn(region);
-    live.begin = region.begin;
-    live.key = region.layout_id;
+  if (IsEmpty(buffer) && buffer.rare == 0) {
+    SetFirst(buffer, region, task, 0);
     producers[0] = producers[1] = 0;
-  } else if (live.begin == region.begin && live.key == region.layout_id && live.chunk == 0) {
-    producers[1] = live.reader[1];
-    producers[0] = live.reader[0] != 0 ? live.reader[0]
-                   : live.writer != 0  ? live.writer
-                                       : RareOf(buffer).claim;
-    if (PRECAST_PLANTED("order.war") && live.reader[0] != 0) producers[0] = producers[1] = 0;
-    if (PRECAST_PLANTED("order.war-newest") && live.reader[0] != 0) producers[1] = 0;
-    if (PRECAST_PLANTED("order.waw") && live.reader[0] == 0) producers[0] = 0;
-  } else {
-    return false;
+    return true;
   }
+  if (live.begin != region.begin || live.key != region.layout_id || live.chunk != 0) return false;
+  producers[1] = live.reader[1];
+  producers[0] = live.reader[0] != 0 ? live.reader[0]
+                 : live.writer != 0  ? live.writer
+                                     : RareOf(buffer).claim;
+  if (PRECAST_PLANTED("order.war") && live.reader[0] != 0) producers[0] = producers[1] = 0;
+  if (PRECAST_PLANTED("order.war-newest") && live.reader[0] != 0) producers[1] = 0;
+  if (PRECAST_PLANTED("order.waw") && live.reader[0] == 0) producers[0] = 0;
   live.writer = task;
-  live.reader[0] = live.reader[1] = live.chunk = 0;
+  live.reader[0] = live.reader[1] = 0;
   return true;
 }
 
@@ -293,21 +302,12 @@ inline void RegionMap::Overwrite(const Buffer& buffer, LiveRegion& live, abi::Ta
 template <typename Edge>
 void RegionMap::Write(BufferId id, const Region& region, abi::TaskId task, Edge&& edge) {
   Buffer& buffer = buffers_[id];
-  LiveRegion* live = &buffer.first;
-  abi::TaskId also = 0;
-  if (live->begin != region.begin || live->layout() != region.layout_id) {
-    if (buffer.grid != 0) {
-      live = grids_.FindOrAdd(buffer.grid, true, buffer.first, region.begin, region.layout_id,
-                              boxes_, &also);
-    } else if (live->key == LiveRegion::kNone) {
-      boxes_.Learn(region);
-      *live = {region.begin, region.layout_id, task, 0, {0, 0}, 0};
-      AfterClaim(buffer, task, edge);
-      return;
-    } else {
-      live = nullptr;
-    }
+  if (IsEmpty(buffer)) {
+    SetFirst(buffer, region, task, 0);
+    return AfterClaim(buffer, task, edge);
   }
+  abi::TaskId also = 0;
+  LiveRegion* live = FindLive(buffer, true, region, &also);
   if (live != nullptr && (live->key & LiveRegion::kFlags) == 0 && live->chunk == 0) [[likely]] {
     return Overwrite(buffer, *live, also, task, edge);
   }

@@ -30,6 +30,24 @@ class OnPlatform : public testing::TestWithParam<std::string> {
   bool HasTimingModel() const { return GetParam() != "cpu"; }
 };
 
+/// The same with a worker of two threads.
+class OnWorker : public OnPlatform {
+ protected:
+  /// The message of a run that fails.
+  std::string Refused(ErrorCode code, const Orchestration& orchestration, ArgList args) {
+    try {
+      worker_.run(orchestration, args);
+    } catch (const Error& error) {
+      EXPECT_EQ(Name(error.code()), Name(code)) << error.message();
+      return error.message();
+    }
+    ADD_FAILURE() << "nothing thrown";
+    return "";
+  }
+
+  Worker worker_{{.platform = GetParam(), .threads = 2}};
+};
+
 inline std::string PlatformName(const testing::TestParamInfo<std::string>& test) {
   return scenes::TestName(test.param);
 }

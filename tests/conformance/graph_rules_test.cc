@@ -47,20 +47,8 @@ constexpr int64_t kSide = 8;
 constexpr int64_t kSize = kSide * kSide;
 using Values = std::vector<int64_t>;
 
-class GraphRulesTest : public conformance::OnPlatform {
+class GraphRulesTest : public conformance::OnWorker {
  protected:
-  std::string Refused(ErrorCode code, const Orchestration& orchestration, ArgList args) {
-    try {
-      worker_.run(orchestration, args);
-    } catch (const Error& error) {
-      EXPECT_EQ(Name(error.code()), Name(code)) << error.message();
-      return error.message();
-    }
-    ADD_FAILURE() << "nothing thrown";
-    return "";
-  }
-
-  Worker worker_{{.platform = GetParam(), .threads = 2}};
   Values x_ = Values(kSize, 1);
 };
 PRECAST_ON_ALL_PLATFORMS(GraphRulesTest);

@@ -45,20 +45,8 @@ void Step(Orchestrator& o, const Args& args) {
 constexpr int64_t kSize = 32;
 using Values = std::vector<uint64_t>;
 
-class GraphsTest : public conformance::OnPlatform {
+class GraphsTest : public conformance::OnWorker {
  protected:
-  /// The message of a run that fails.
-  std::string Refused(ErrorCode code, const Orchestration& orchestration, ArgList args) {
-    try {
-      worker_.run(orchestration, args);
-    } catch (const Error& error) {
-      EXPECT_EQ(Name(error.code()), Name(code)) << error.message();
-      return error.message();
-    }
-    ADD_FAILURE() << "nothing thrown";
-    return "";
-  }
-  Worker worker_{{.platform = GetParam(), .threads = 2}};
   Values x_ = Values(kSize, 1), y_ = Values(kSize), z_ = Values(kSize, 3);
 };
 PRECAST_ON_ALL_PLATFORMS(GraphsTest);
