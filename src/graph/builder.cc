@@ -400,7 +400,7 @@ template <bool kTry, bool kMaySkip>
   }
   arguments_.tensors = {access_memory_.data(), access};
   arguments_.scalars = {scalar_memory_.data(), scalar};
-  arguments_.apart = !shared;
+  arguments_.apart = !shared || PRECAST_PLANTED("order.overlap-unseen");
   return true;
 }
 
