@@ -273,24 +273,31 @@ PRECAST_KERNEL(fail_when_told, Core::vector)(const KernelContext& k) {
 }
 
 TEST_P(ReportedKindsTest, AFailedRunReleasesAllWhoWaitForIt) {
-  Tensor t = worker_.malloc({4}, DType::i64);
-  worker_.memset(t, 0);
+  // One for each waiter: what two threads of the caller do to one tensor, nobody orders for them.
+  std::vector<Tensor> tensors;
+  for (int i = 0; i < 4; ++i) {
+    tensors.push_back(worker_.malloc({4}, DType::i64));
+    worker_.memset(tensors.back(), 0);
+  }
   std::atomic<bool> told{false};
   std::vector<int64_t> later(4, 3);
   RunHandle bad = worker_.submit(
       [&](Orchestrator& o, const Args& args) {
-        o.submit(fail_when_told, {inout(args.tensor(0)), reinterpret_cast<uint64_t>(&told)});
+        o.submit(fail_when_told,
+                 {inout(args.tensor(0)), inout(args.tensor(1)), inout(args.tensor(2)),
+                  inout(args.tensor(3)), reinterpret_cast<uint64_t>(&told)});
       },
-      {inout(t)});
+      {inout(tensors[0]), inout(tensors[1]), inout(tensors[2]), inout(tensors[3])});
   RunHandle next = worker_.submit(
       [](Orchestrator& o, const Args& args) {
         o.submit(add, {in(args.tensor(0)), inout(args.tensor(1))});
       },
-      {in(t), inout(later)});
+      {in(tensors[0]), inout(later)});
   std::vector<std::thread> waiters;
   std::atomic<int> released{0};
   for (int i = 0; i < 4; ++i) {
     waiters.emplace_back([&, i] {
+      const Tensor& t = tensors[static_cast<size_t>(i)];
       std::vector<int64_t> copy(4, -1);
       if (i % 2 == 0) {
         worker_.copy_from(copy, t);
@@ -313,7 +320,7 @@ TEST_P(ReportedKindsTest, AFailedRunReleasesAllWhoWaitForIt) {
   EXPECT_THROW(bad.result(), Error);
   next.result();
   EXPECT_EQ(later, std::vector<int64_t>(4, 3));
-  worker_.free(t);
+  for (const Tensor& tensor : tensors) worker_.free(tensor);
 }
 
 // Symbols of several programs, and of several runtimes, in one process.
