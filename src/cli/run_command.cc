@@ -172,6 +172,7 @@ void RunCommand::Check() {
   program_.FindCase();
   program_.MakeParams();
   Options();
+  ParseBytesOf("--trace-buffer", trace_buffer_);
 }
 
 int RunCommand::Run(Output& output) {
